@@ -1,0 +1,30 @@
+# Every target sets up .venv by itself; it is reinstalled when pyproject.toml or constraints.txt change.
+.PHONY: demo test check clean
+.NOTPARALLEL:
+
+PACKAGES = mjx_bench kernels policies evals train scripts
+INSTALL_INPUTS = pyproject.toml constraints.txt scripts/setup_venv.sh scripts/system_check.py
+
+demo: .venv/.libero
+	.venv/bin/mjx-bench demo
+
+test: check
+	.venv/bin/python -m pytest
+
+check: .venv/.libero-dev
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+# Everything that make, the tests and the tools left behind; the scene cache in ~/.cache/mjx-bench stays.
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find $(PACKAGES) tests -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/.libero: $(INSTALL_INPUTS)
+	scripts/setup_venv.sh libero
+	@touch $@
+
+.venv/.libero-dev: $(INSTALL_INPUTS)
+	scripts/setup_venv.sh libero,dev
+	@touch .venv/.libero $@

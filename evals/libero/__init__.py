@@ -1,0 +1,1 @@
+"""LIBERO as a source of tasks; see `tasks.py` for what it offers."""

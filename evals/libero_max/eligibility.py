@@ -1,0 +1,64 @@
+"""Which events a task can have, by its task file alone: sections 1.6 and 6.6 of the LIBERO-MAX format."""
+
+from __future__ import annotations
+
+from mjx_bench.task import Task
+
+# The operations of version 1, in the format's order.
+EVENTS = (
+    "illumination_switch",
+    "camera_shift",
+    "target_relocation",
+    "receptacle_relocation",
+    "distractor_burst",
+    "obstacle_insertion",
+)
+
+# Objects that a distractor burst brings back.
+DISTRACTORS = 5
+
+
+def support_of(task: Task, name: str | None) -> str | None:
+    """What an entity stands on at the start, None if the task file does not say."""
+    return next((p.support for p in task.scene.placements if p.entity == name), None)
+
+
+def stands_on_plane(task: Task, name: str | None) -> bool:
+    """Whether it is a movable object that starts `on` a region of a floor or a table (6.6)."""
+    if name is None or name not in task.scene.objects:
+        return False
+    first = next((p for p in task.scene.placements if p.entity == name), None)
+    return first is not None and first.predicate == "on" and (first.support == "floor" or "table" in first.support)
+
+
+def distractors_of(task: Task) -> list[str]:
+    """Objects that play no part in the task and share the trigger entity's table or floor, sorted.
+
+    They come back at the height they were taken from, so another support would leave them in the air.
+    """
+    if not stands_on_plane(task, task.trigger_entity):
+        return []
+    support = support_of(task, task.trigger_entity)
+    busy = {*task.goal_entities, *task.objects_of_interest}
+    return sorted(
+        name
+        for name in task.scene.objects
+        if name not in busy and stands_on_plane(task, name) and support_of(task, name) == support
+    )
+
+
+def eligible_events(task: Task) -> tuple[str, ...]:
+    """The events that a task can have, by its task file alone (1.6)."""
+    trigger = task.trigger_entity
+    if trigger is None:
+        return ()
+    spare = len(distractors_of(task))
+    possible = {
+        "illumination_switch": True,
+        "camera_shift": True,
+        "target_relocation": stands_on_plane(task, trigger),
+        "receptacle_relocation": stands_on_plane(task, task.receptacle) and task.receptacle != trigger,
+        "distractor_burst": spare >= DISTRACTORS,
+        "obstacle_insertion": spare >= 1,
+    }
+    return tuple(event for event in EVENTS if possible[event])

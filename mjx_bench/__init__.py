@@ -1,0 +1,1 @@
+"""The mechanism: tasks, physics, controllers, events, paired rollouts, records and statistics."""

@@ -1,0 +1,1 @@
+"""Control laws: policy action to actuator command, one file a law."""

@@ -1,0 +1,127 @@
+"""Mid-episode changes: what an operation does to one lane, as data in and edits out.
+
+`resolve` reads a lane and returns the edits that an engine applies, with a record of what changed. It touches nothing
+itself, so an event can be resolved, inspected and tested without a simulator. Semantics: section 2 of the LIBERO-MAX format.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mjx_bench.changes import Change
+from mjx_bench.errors import BenchError
+from mjx_bench.fields import thaw
+from mjx_bench.physics.base import Edit, Park, Parked, Physics, SetPosition, Visual
+
+# Removed objects wait here, far above anything that collides, each entity in a slot of its own. (The reference puts them
+# five metres under the floor's collision plane, which shoots them upwards; a declared deviation.)
+PARK_ORIGIN = np.array([-2.0, 0.0, 5.0])
+PARK_SPACING = np.array([-0.5, 0.0, 0.0])
+
+# A line from the gripper to the target that is closer to vertical than this has no side to stand on.
+MIN_PATH_XY = 1e-9
+
+VISUAL_OPERATIONS = ("set_lighting", "shift_camera", "set_visual_theme", "set_sensor_corruption")
+
+
+@dataclasses.dataclass(frozen=True)
+class LaneView:
+    """What an operation may read of one lane.
+
+    Attributes:
+      position: entity name to [3] current position, world metres.
+      eef_pos: [3] end-effector position that triggers are judged by.
+      parked: objects out of the scene.
+    """
+
+    position: Mapping[str, np.ndarray]
+    eef_pos: np.ndarray
+    parked: Mapping[str, Parked]
+
+    @classmethod
+    def of(cls, physics: Physics, lane: int) -> LaneView:
+        s = physics.signals
+        return cls(
+            position={name: s.entity_now[lane, e].copy() for e, name in enumerate(physics.index.entities)},
+            eef_pos=s.eef_pos[lane].copy(),
+            parked=dict(physics.parked(lane)),
+        )
+
+
+def resolve(change: Change, view: LaneView) -> tuple[list[Edit], dict[str, Any]]:
+    """Turns one change into edits of one lane.
+
+    Args:
+      change: a checked operation.
+      view: the lane at the moment of the event.
+
+    Returns:
+      edits: for `Physics.edit`.
+      details: for the record, JSON: the operation, and for everything moved its position before and after.
+
+    Raises:
+      BenchError: a change of the instruction, an object put back at a height it never left, or a path without a side.
+    """
+    if change.operation in VISUAL_OPERATIONS:
+        fields = thaw(change.fields)
+        return [Visual(change.operation, fields)], {"operation": change.operation, "visual": fields}
+    edits: list[Edit]
+    if change.operation == "remove_object":
+        name = change.fields["object"]
+        edits = [Park(name, PARK_ORIGIN + list(view.position).index(name) * PARK_SPACING)]
+    elif change.operation in ("move_object", "insert_obstacle", "insert_distractors"):
+        edits = [_put(part, view) for part in change.parts]
+    else:
+        raise BenchError(
+            f"{change.operation} changes the instruction; this engine runs physical and visual changes only"
+        )
+    moved = [
+        {"entity": e.entity, "before": view.position[e.entity].tolist(), "after": np.asarray(e.pos).tolist()}
+        for e in edits
+        if isinstance(e, SetPosition | Park)
+    ]
+    return edits, {"operation": change.operation, "moved": moved}
+
+
+def apply_change(change: Change, physics: Physics, lane: int) -> dict[str, Any]:
+    """Resolves `change` on `lane` and applies it there; returns the record's details."""
+    edits, details = resolve(change, LaneView.of(physics, lane))
+    physics.edit(lane, edits)
+    return details
+
+
+def _put(part: Mapping[str, Any], view: LaneView) -> SetPosition:
+    """One placement. A removed object comes back with the orientation that it was taken away with."""
+    name = part["object"]
+    pos = _beside_path(part, view) if "path_target" in part else _requested(part, view)
+    parked = view.parked.get(name)
+    if part.get("preserve_initial_z") or "path_target" in part:
+        if parked is None:
+            raise BenchError(f"{name!r} is to come back at the height it was taken from, and nothing took it away")
+        pos[2] = parked.pos[2]
+    return SetPosition(name, pos, None if parked is None else parked.quat)
+
+
+def _requested(part: Mapping[str, Any], view: LaneView) -> np.ndarray:
+    """The first form that is present: absolute, relative to itself, relative to another entity."""
+    if "position_m" in part:
+        return np.array(part["position_m"], np.float64)
+    if "delta_position_m" in part:
+        return view.position[part["object"]] + np.array(part["delta_position_m"])
+    return view.position[part["relative_to"]] + np.array(part["offset_m"])
+
+
+def _beside_path(part: Mapping[str, Any], view: LaneView) -> np.ndarray:
+    """A point on the straight line from the gripper to the target, shifted sideways in the plane (version 1 obstacles)."""
+    target = view.position[part["path_target"]]
+    line = target - view.eef_pos
+    length = float(np.hypot(line[0], line[1]))
+    if length <= MIN_PATH_XY:
+        raise BenchError(f"the gripper is straight above {part['path_target']!r}: its path has no side for an obstacle")
+    pos = view.eef_pos + part["path_fraction"] * line
+    pos[:2] += part["lateral_offset_m"] * np.array([-line[1], line[0]]) / length
+    return pos

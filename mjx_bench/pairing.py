@@ -1,0 +1,297 @@
+"""Pairs: one Base arm, and one Dynamic arm for every event that is tried on it.
+
+A Base arm is run once and shared by all cases that differ in their event only. When a case's trigger holds, the lane is
+snapshotted; the Dynamic arm starts from there, in whatever lane is free next, with the same actions in flight. An event
+that never fires leaves the Dynamic arm equal to its base, and is recorded so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjx_bench.cases import Case
+from mjx_bench.errors import BenchError
+from mjx_bench.events import apply_change
+from mjx_bench.physics.base import Physics, Snapshot
+from mjx_bench.policy import Policy
+from mjx_bench.predicates import Test
+from mjx_bench.rollout import Episode, Rollout
+from mjx_bench.task import Task
+from mjx_bench.triggers import compile_trigger, trigger_distance
+from mjx_bench.types import Arm, Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """What an earlier run recorded of a Base arm, for the Dynamic arms that it left unfinished.
+
+    Attributes:
+      chunks: query step to [H, A]; executed again, to arrive at the same trigger in the same state.
+      fork_sha256: case id to the digest of that state, for the cases whose Base arm is recorded.
+    """
+
+    chunks: Mapping[int, np.ndarray]
+    fork_sha256: Mapping[str, str | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class BaseJob:
+    """One Base arm and what is still wanted of it.
+
+    Attributes:
+      key: equal for all its cases (`cases.base_key`).
+      cases: the cases that share it; they differ in their event only.
+      base_wanted: ids of cases whose Base arm is not recorded yet.
+      dynamic_wanted: ids of cases whose Dynamic arm is not recorded yet.
+      stored: the Base arm, where an earlier run recorded it for any of the cases.
+    """
+
+    key: str
+    cases: tuple[Case, ...]
+    base_wanted: frozenset[str]
+    dynamic_wanted: frozenset[str]
+    stored: Stored | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ArmResult:
+    """What one finished arm leaves behind.
+
+    Attributes:
+      trigger_step: policy steps executed when the trigger held, None if it never did. On the Base arm: when it would have.
+      trigger_distance: metres from the end effector to the trigger's entity then.
+      fork_sha256: digest of the lane at that moment, equal in both arms.
+      event: what the event changed (Dynamic only).
+      common_response_step: first query at or after the event that the Base arm made as well (Dynamic only).
+      wall_s: seconds from start to end, other lanes' work included; a measure of nothing but progress.
+    """
+
+    arm: Arm
+    verdict: Verdict
+    reason: str
+    end_step: int
+    success_step: int | None
+    query_steps: tuple[int, ...]
+    arrays: Mapping[str, np.ndarray]
+    init_sha256: str | None
+    trigger_step: int | None = None
+    trigger_distance: float | None = None
+    fork_sha256: str | None = None
+    event: Mapping[str, Any] | None = None
+    common_response_step: int | None = None
+    wall_s: float = 0.0
+
+    @property
+    def first_response_step(self) -> int | None:
+        """First query at or after the event, None if the arm ended before one."""
+        if self.trigger_step is None:
+            return None
+        return next((s for s in self.query_steps if s >= self.trigger_step), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hit:
+    """The moment a case's trigger held in its Base arm."""
+
+    case: Case
+    step: int
+    distance: float | None
+    snapshot: Snapshot
+    fork_sha256: str
+    episode: Episode
+
+
+@dataclasses.dataclass
+class _Run:
+    """One lane's occupant: a Base arm (`hit` and `base` are None) or the Dynamic arm of `hit`.
+
+    A Base arm that is recorded already is `abandoned` once every trigger it was run again for has fired. A Dynamic arm that
+    ends before its base waits in the base's `early`: which queries both arms made is known only then.
+    """
+
+    job: BaseJob
+    episode: Episode
+    init_sha256: str | None
+    base: _Run | None = None
+    hit: Hit | None = None
+    hits: dict[str, Hit] = dataclasses.field(default_factory=dict)
+    event: Mapping[str, Any] | None = None
+    abandoned: bool = False
+    base_queries: tuple[int, ...] | None = None
+    early: list[tuple[Case, ArmResult]] = dataclasses.field(default_factory=list)
+
+
+Emit = Callable[[Case, ArmResult], None]
+
+
+class PairRunner:
+    """Runs the jobs of one task in the lanes of one engine.
+
+    Args:
+      task: the task of all jobs.
+      physics: the lanes.
+      policy: what acts.
+      query_interval, horizon: Q and H.
+      success: signals to bool [B].
+      emit: receives every finished arm that a job wants, as soon as it is known.
+      stopped: polled between ticks; when it answers True, `run` returns with arms unfinished.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        physics: Physics,
+        policy: Policy,
+        query_interval: int,
+        horizon: int,
+        success: Test,
+        emit: Emit,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._task = task
+        self._physics = physics
+        self._emit = emit
+        self._stopped = stopped
+        self._rollout = Rollout(task, physics, policy, query_interval, horizon, success, self._after_step)
+        self._init_states = task.load_init_states()
+        self._lanes: dict[int, _Run] = {}
+        self._waiting: deque[BaseJob] = deque()
+        self._forks: deque[tuple[_Run, Hit]] = deque()
+
+    def run(self, jobs: Sequence[BaseJob]) -> None:
+        self._waiting.extend(jobs)
+        while (self._waiting or self._forks or self._lanes) and not self._stopped():
+            self._fill()
+            self._rollout.tick({lane: run.episode for lane, run in self._lanes.items()})
+            for lane, run in sorted(self._lanes.items()):
+                if run.abandoned or run.episode.verdict is not None:
+                    del self._lanes[lane]
+                    self._finish(run)
+
+    def _fill(self) -> None:
+        """Puts waiting arms into free lanes; forks first, since each holds a snapshot."""
+        free = [lane for lane in range(self._physics.lanes) if lane not in self._lanes]
+        for lane in free:
+            if self._forks:
+                run, hit = self._forks.popleft()
+                self._lanes[lane] = self._start_dynamic(lane, run, hit)
+            elif self._waiting:
+                self._lanes[lane] = self._start_base(lane, self._waiting.popleft())
+
+    def _start_base(self, lane: int, job: BaseJob) -> _Run:
+        case = job.cases[0]
+        state = self._init_states[case.init_state_index]
+        self._physics.load(lane, state, self._task.load_reset(case.policy_seed))
+        episode = self._rollout.begin(job.key)
+        if job.stored is not None:
+            episode.stored_chunks = job.stored.chunks
+        try:
+            for change in case.scenario.setup or ():
+                apply_change(change, self._physics, lane)
+        except BenchError as error:
+            episode.finish(Verdict.VOID, f"setup could not be applied: {error}")
+        return _Run(job, episode, hashlib.sha256(state.tobytes()).hexdigest())
+
+    def _start_dynamic(self, lane: int, base: _Run, hit: Hit) -> _Run:
+        episode = hit.episode
+        episode.started = time.perf_counter()
+        run = _Run(base.job, episode, base.init_sha256, base, hit)
+        self._physics.restore(lane, hit.snapshot)
+        try:
+            run.event = apply_change(hit.case.scenario.change, self._physics, lane)
+        except BenchError as error:
+            episode.finish(Verdict.VOID, f"event could not be applied: {error}")
+        stored = base.job.stored
+        if stored is not None and stored.fork_sha256.get(hit.case.case_id, hit.fork_sha256) != hit.fork_sha256:
+            episode.finish(Verdict.VOID, "the replayed prefix did not arrive at the recorded state")
+        if episode.verdict is None and episode.step >= self._task.horizon:
+            episode.finish(Verdict.TIMEOUT, "horizon")
+        return run
+
+    def _after_step(self, lane: int, episode: Episode) -> None:
+        run = self._lanes[lane]
+        if run.hit is not None:
+            return
+        signals = self._physics.signals
+        snapshot: tuple[Snapshot, str] | None = None
+        for case in run.job.cases:
+            trigger = case.scenario.trigger
+            if case.case_id in run.hits or not compile_trigger(trigger, self._physics.index)(
+                signals, lane, episode.step
+            ):
+                continue
+            if snapshot is None:
+                taken = self._physics.snapshot(lane)
+                snapshot = taken, taken.digest()
+            hit = Hit(
+                case,
+                episode.step,
+                trigger_distance(trigger, self._physics.index, signals, lane),
+                *snapshot,
+                episode.fork(),
+            )
+            run.hits[case.case_id] = hit
+            if case.case_id in run.job.dynamic_wanted:
+                self._forks.append((run, hit))
+        if not run.job.base_wanted and run.job.dynamic_wanted <= run.hits.keys():
+            run.abandoned = True
+
+    def _finish(self, run: _Run) -> None:
+        if run.hit is not None:
+            assert run.base is not None
+            run.base.early.append((run.hit.case, self._result(run, Arm.DYNAMIC, run.hit)))
+            self._release(run.base)
+            return
+        job, stored = run.job, run.job.stored
+        run.base_queries = tuple(stored.chunks) if run.abandoned and stored else tuple(run.episode.query_steps)
+        if not run.abandoned:
+            for case in job.cases:
+                hit = run.hits.get(case.case_id)
+                base = self._result(run, Arm.BASE, hit)
+                if case.case_id in job.base_wanted:
+                    self._emit(case, base)
+                if case.case_id in job.dynamic_wanted and hit is None:
+                    self._emit(case, untriggered(base))
+        self._release(run)
+
+    def _release(self, base: _Run) -> None:
+        """Emits the Dynamic arms of a base that has ended."""
+        if base.base_queries is None:
+            return
+        for case, result in base.early:
+            response = result.first_response_step
+            both = response if response in base.base_queries else None
+            self._emit(case, dataclasses.replace(result, common_response_step=both))
+        base.early.clear()
+
+    def _result(self, run: _Run, arm: Arm, hit: Hit | None) -> ArmResult:
+        e = run.episode
+        assert e.verdict is not None
+        return ArmResult(
+            arm=arm,
+            verdict=e.verdict,
+            reason=e.reason,
+            end_step=e.step,
+            success_step=e.success_step,
+            query_steps=tuple(e.query_steps),
+            arrays=e.arrays(),
+            init_sha256=run.init_sha256,
+            trigger_step=None if hit is None else hit.step,
+            trigger_distance=None if hit is None else hit.distance,
+            fork_sha256=None if hit is None else hit.fork_sha256,
+            event=run.event,
+            wall_s=time.perf_counter() - e.started,
+        )
+
+
+def untriggered(base: ArmResult) -> ArmResult:
+    """The Dynamic arm of a case whose trigger never held: the same run, and so the same outcome."""
+    why = "base arm void" if base.verdict is Verdict.VOID else "event not triggered"
+    return dataclasses.replace(base, arm=Arm.DYNAMIC, reason=f"{base.reason}; {why}")

@@ -1,0 +1,136 @@
+"""The one protocol that every engine implements, and the edits that events make through it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from mjx_bench.signals import SignalIndex, Signals
+from mjx_bench.task import Reset
+
+
+@dataclasses.dataclass(frozen=True)
+class SetPosition:
+    """Puts an entity's origin at `pos`, world metres.
+
+    An object keeps its orientation (or takes `quat`, wxyz) and loses all velocity; a fixture's root body is moved in the
+    model.
+    """
+
+    entity: str
+    pos: np.ndarray
+    quat: np.ndarray | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Park:
+    """Takes an object out of the scene: it floats at `pos`, world metres, its weight carried, touching nothing."""
+
+    entity: str
+    pos: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Parked:
+    """Where a parked object was when it was taken away: [3] world metres and [4] wxyz."""
+
+    pos: np.ndarray
+    quat: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Visual:
+    """A change of what cameras see; recorded with the lane and applied by renderers, without effect on the physics."""
+
+    operation: str
+    fields: Mapping[str, Any]
+
+
+Edit = SetPosition | Park | Visual
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """Everything of one lane that later steps depend on; restoring it continues with the same bits.
+
+    Attributes:
+      arrays: by name: `state` (MuJoCo's mjSTATE_INTEGRATION row), `body_pos` and `body_quat` of the lane's model,
+        `controller.*` (`ControllerState`) and `signals.*` (`Signals`).
+      parked: objects out of the scene.
+      visual: visual edits so far, in order.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    parked: Mapping[str, Parked]
+    visual: tuple[Visual, ...]
+
+    def digest(self) -> str:
+        """SHA-256 of the arrays' bytes, by name."""
+        h = hashlib.sha256()
+        for name in sorted(self.arrays):
+            h.update(name.encode())
+            h.update(np.ascontiguousarray(self.arrays[name]).tobytes())
+        return h.hexdigest()
+
+
+@dataclasses.dataclass(frozen=True)
+class Kinematics:
+    """The state of `n` lanes now, for observations.
+
+    Attributes:
+      eef_pos: [n, 3]; eef_quat: [n, 4] wxyz of the hand body; gripper_qpos: [n, 2]; joint_pos: [n, 7].
+      entity_pos: [n, E, 3]; entity_quat: [n, E, 4] wxyz of the root bodies.
+      articulation: joint name to [n].
+    """
+
+    eef_pos: np.ndarray
+    eef_quat: np.ndarray
+    gripper_qpos: np.ndarray
+    joint_pos: np.ndarray
+    entity_pos: np.ndarray
+    entity_quat: np.ndarray
+    articulation: dict[str, np.ndarray]
+
+
+class Physics(Protocol):
+    """`lanes` independent copies of one scene under one control law.
+
+    A lane's bits depend on nothing but what was loaded into it and the actions it got.
+    """
+
+    lanes: int
+    index: SignalIndex
+    signals: Signals
+
+    def load(self, lane: int, init_state: np.ndarray, reset: Reset) -> None:
+        """Restores an initial state [1 + nq + nv] (time, qpos, qvel) with the fixtures and the controller of `reset`."""
+        ...
+
+    def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:
+        """One control step of the lanes `ids` (int32 [n], ascending) under `actions` [n, A].
+
+        Returns:
+          Lanes whose numerics or capacities failed, with the reason. They must not be stepped again before a load.
+        """
+        ...
+
+    def kinematics(self, ids: np.ndarray) -> Kinematics: ...
+
+    def snapshot(self, lane: int) -> Snapshot: ...
+
+    def restore(self, lane: int, snapshot: Snapshot) -> None: ...
+
+    def parked(self, lane: int) -> Mapping[str, Parked]: ...
+
+    def edit(self, lane: int, edits: list[Edit]) -> None:
+        """Applies an event's edits to one lane, in order; fields derived from the state follow at once."""
+        ...
+
+    def close(self) -> None: ...
+
+
+ControlLaw = Callable[..., None]

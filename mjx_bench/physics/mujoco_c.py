@@ -1,0 +1,234 @@
+"""MuJoCo's C engine, batched: `mujoco.batch.Batch` with the control law between physics steps.
+
+Each physics step is continued to the velocity stage of the new state (`stage=mjSTAGE_VEL`). That costs nothing, since the
+next step starts there, and it makes the Jacobian, inertia and bias current for the control law. It also means that, before
+the last physics step of a control step, poses and contact sensors (of the position stage, since they ask for no force) hold
+exactly what LIBERO judges: the state that step starts from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import mujoco
+import mujoco.batch
+import numpy as np
+
+from mjx_bench.control.joint import joint_position
+from mjx_bench.control.osc import osc_pose
+from mjx_bench.control.state import ControllerState, Fields
+from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.lane_arrays import LaneArrays
+from mjx_bench.physics.base import ControlLaw, Edit, Kinematics, Park, Parked, SetPosition, Snapshot, Visual
+from mjx_bench.physics.scene import SceneModel
+from mjx_bench.signals import Signals
+from mjx_bench.task import Reset
+
+CONTROL_LAWS: Mapping[str, ControlLaw] = {"osc_pose": osc_pose, "joint_position": joint_position}
+
+_VEL = mujoco.mjtStage.mjSTAGE_VEL.value
+# What each of MuJoCo's warnings means for the lane that raised it.
+_WARNINGS = {
+    mujoco.mjtWarning.mjWARN_INERTIA: "inertia matrix is close to singular",
+    mujoco.mjtWarning.mjWARN_CONTACTFULL: "contact buffer is full",
+    mujoco.mjtWarning.mjWARN_CNSTRFULL: "constraint buffer is full",
+    mujoco.mjtWarning.mjWARN_BADQPOS: "position is not finite",
+    mujoco.mjtWarning.mjWARN_BADQVEL: "velocity is not finite",
+    mujoco.mjtWarning.mjWARN_BADQACC: "acceleration is not finite",
+    mujoco.mjtWarning.mjWARN_BADCTRL: "control is not finite",
+}
+
+
+def _ignore(message: str) -> None:
+    """Receives MuJoCo's warnings, which are counted lane by lane in the batch."""
+
+
+class MujocoC:
+    """Lanes of one scene on the C engine; implements `physics.base.Physics`.
+
+    Args:
+      scene: the compiled scene.
+      lanes: number of lanes.
+      action_mode: a key of `CONTROL_LAWS`.
+      substeps: physics steps a control step.
+      threads: threads that step lanes side by side; results do not depend on it.
+    """
+
+    def __init__(self, scene: SceneModel, lanes: int, action_mode: str, substeps: int, threads: int = 1) -> None:
+        if action_mode not in CONTROL_LAWS:
+            raise unknown_name("action mode", action_mode, CONTROL_LAWS)
+        # MuJoCo would append every warning to MUJOCO_LOG.TXT in the working folder. Here each one voids its lane instead.
+        mujoco.set_mju_user_warning(_ignore)
+        self.lanes = lanes
+        self.scene = scene
+        self.index = scene.index
+        self.signals = Signals.zeros(lanes, scene.index)
+        self._law = CONTROL_LAWS[action_mode]
+        self._substeps = substeps
+        self._batch = mujoco.batch.Batch(scene.model, nsim=lanes, nthread=threads, persistent=True)
+        self._fields = Fields(**{f.name: self._batch.bind(f.name) for f in dataclasses.fields(Fields)})
+        # Fixtures are static bodies of the model, and each lane has its own.
+        self._body_pos = self._batch.expand("body_pos")
+        self._body_quat = self._batch.expand("body_quat")
+        self._controller = ControllerState.zeros(lanes)
+        self._parked: list[dict[str, Parked]] = [{} for _ in range(lanes)]
+        self._visual: list[tuple[Visual, ...]] = [() for _ in range(lanes)]
+        self._warnings = self._batch.warning[:, :, 1].copy()
+
+    def load(self, lane: int, init_state: np.ndarray, reset: Reset) -> None:
+        model, f = self.scene.model, self._fields
+        if init_state.shape != (1 + model.nq + model.nv,):
+            raise BenchError(
+                f"initial state has {init_state.size} numbers, the scene needs 1 + {model.nq} + {model.nv}"
+                " (time, qpos, qvel): it belongs to another scene"
+            )
+        ids = np.array([lane], np.int32)
+        self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        self._body_pos[lane] = model.body_pos
+        self._body_quat[lane] = model.body_quat
+        for name, pos in reset.fixture_pos.items():
+            body = self.scene.entity_body[self.index.entity(name)]
+            self._body_pos[lane, body] = pos
+            self._body_quat[lane, body] = reset.fixture_quat[name]
+        f.time[lane] = init_state[0]
+        f.qpos[lane] = init_state[1 : 1 + model.nq]
+        f.qvel[lane] = init_state[1 + model.nq :]
+        self._controller.load(lane, reset.controller)
+        self._parked[lane] = {}
+        self._visual[lane] = ()
+        self._forward(ids)
+
+    def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:
+        actions = np.ascontiguousarray(actions, np.float64)
+        batch, last = self._batch, self._substeps - 1
+        failed: dict[int, str] = {}
+        for k in range(self._substeps):
+            self._law(ids, actions, k == 0, self._fields, self._controller, self.scene.arm)
+            if k == last:
+                self._read_judged(ids)
+            try:
+                batch.step(ids, stage=_VEL)
+            except mujoco.batch.SimulationError as error:
+                failed |= {int(i): f"MuJoCo error: {batch.error(int(i))}" for i in error.ids}
+        s, f, scene = self.signals, self._fields, self.scene
+        s.joint_qpos[ids] = f.qpos[ids[:, None], scene.joint_qpos]
+        s.entity_now[ids] = self._entity_now(ids)
+        return failed | self._unhealthy(ids)
+
+    def _read_judged(self, ids: np.ndarray) -> None:
+        """Takes the signals of the state that the next physics step starts from."""
+        s, f, scene = self.signals, self._fields, self.scene
+        s.eef_pos[ids] = f.site_xpos[ids, scene.arm.site]
+        s.entity_pos[ids] = f.xpos[ids[:, None], scene.entity_body]
+        s.region_pos[ids] = f.site_xpos[ids[:, None], scene.region_site]
+        s.region_mat[ids] = f.site_xmat[ids[:, None], scene.region_site].reshape(len(ids), -1, 3, 3)
+        s.touch[ids] = f.sensordata[ids[:, None], scene.touch_sensor] > 0
+
+    def _entity_now(self, ids: np.ndarray) -> np.ndarray:
+        """[n, E, 3] positions that events read and write: the free joint's, or the model's for a fixture."""
+        scene = self.scene
+        now = self._body_pos[ids[:, None], scene.entity_body]
+        for e, adr in enumerate(scene.entity_qpos):
+            if adr >= 0:
+                now[:, e] = self._fields.qpos[ids, adr : adr + 3]
+        return now
+
+    def _unhealthy(self, ids: np.ndarray) -> dict[int, str]:
+        counts = self._batch.warning[ids, :, 1]
+        failed: dict[int, str] = {}
+        if (counts != self._warnings[ids]).any():
+            for i, row in zip(ids, counts, strict=True):
+                kinds = np.flatnonzero(row != self._warnings[i])
+                if kinds.size:
+                    failed[int(i)] = _WARNINGS[mujoco.mjtWarning(int(kinds[0]))]
+            self._warnings[ids] = counts
+        finite = np.isfinite(self._fields.qpos[ids]).all(1) & np.isfinite(self._fields.qvel[ids]).all(1)
+        for i in ids[~finite]:
+            failed.setdefault(int(i), "state is not finite")
+        return failed
+
+    def kinematics(self, ids: np.ndarray) -> Kinematics:
+        f, scene = self._fields, self.scene
+        return Kinematics(
+            eef_pos=f.site_xpos[ids, scene.arm.site],
+            eef_quat=f.xquat[ids, scene.hand_body],
+            gripper_qpos=f.qpos[ids[:, None], scene.gripper_qpos],
+            joint_pos=f.qpos[ids[:, None], scene.arm.qpos],
+            entity_pos=f.xpos[ids[:, None], scene.entity_body],
+            entity_quat=f.xquat[ids[:, None], scene.entity_body],
+            articulation={n: f.qpos[ids, a] for n, a in zip(self.index.joints, scene.joint_qpos, strict=True)},
+        )
+
+    def snapshot(self, lane: int) -> Snapshot:
+        arrays = {
+            "state": self._batch.state[lane].copy(),
+            "body_pos": self._body_pos[lane].copy(),
+            "body_quat": self._body_quat[lane].copy(),
+        }
+        for prefix, part in self._parts():
+            arrays |= {f"{prefix}.{name}": value for name, value in part.row(lane).items()}
+        return Snapshot(arrays, dict(self._parked[lane]), self._visual[lane])
+
+    def restore(self, lane: int, snapshot: Snapshot) -> None:
+        arrays = snapshot.arrays
+        self._batch.state[lane] = arrays["state"]
+        self._body_pos[lane] = arrays["body_pos"]
+        self._body_quat[lane] = arrays["body_quat"]
+        for prefix, part in self._parts():
+            part.set_row(
+                lane, {k.removeprefix(prefix + "."): v for k, v in arrays.items() if k.startswith(prefix + ".")}
+            )
+        self._parked[lane] = dict(snapshot.parked)
+        self._visual[lane] = snapshot.visual
+        self._forward(np.array([lane], np.int32))
+
+    def _parts(self) -> tuple[tuple[str, LaneArrays], ...]:
+        """Everything of a lane beside the engine's own state, by the prefix of its names in a snapshot."""
+        return (("controller", self._controller), ("signals", self.signals))
+
+    def parked(self, lane: int) -> Mapping[str, Parked]:
+        return self._parked[lane]
+
+    def edit(self, lane: int, edits: list[Edit]) -> None:
+        for edit in edits:
+            if isinstance(edit, Visual):
+                self._visual[lane] = (*self._visual[lane], edit)
+                continue
+            e = self.index.entity(edit.entity)
+            qpos, dof = self.scene.entity_qpos[e], self.scene.entity_dof[e]
+            if qpos < 0:
+                self._body_pos[lane, self.scene.entity_body[e]] = edit.pos
+                continue
+            coordinates = self._fields.qpos[lane, qpos : qpos + 7]
+            if isinstance(edit, Park):
+                self._parked[lane][edit.entity] = Parked(coordinates[:3].copy(), coordinates[3:].copy())
+            coordinates[:3] = edit.pos
+            if isinstance(edit, SetPosition) and edit.quat is not None:
+                coordinates[3:] = edit.quat
+            self._fields.qvel[lane, dof : dof + 6] = 0.0
+            self._carry_weight(lane, e, carried=isinstance(edit, Park))
+            if isinstance(edit, SetPosition):
+                self._parked[lane].pop(edit.entity, None)
+        self._forward(np.array([lane], np.int32))
+
+    def _carry_weight(self, lane: int, entity: int, *, carried: bool) -> None:
+        """Holds a parked object in the air by the opposite of its weight, which leaves it exactly still.
+
+        Pinning its coordinates instead would have to be repeated, and would restart the step that follows each time.
+        """
+        bodies = self.scene.entity_bodies[entity]
+        force = self._fields.xfrc_applied[lane]
+        force[bodies] = 0.0
+        if carried:
+            force[bodies, :3] = -self.scene.model.body_mass[bodies, None] * self.scene.model.opt.gravity
+
+    def _forward(self, ids: np.ndarray) -> None:
+        """Makes pose, velocity and the signals that events read current for lanes whose state was written."""
+        self._batch.forward(ids, stage=_VEL)
+        self.signals.entity_now[ids] = self._entity_now(ids)
+        self._warnings[ids] = self._batch.warning[ids, :, 1]
+
+    def close(self) -> None:
+        """Drops the batch and its models; the lanes are gone."""
+        del self._batch, self._fields, self._body_pos, self._body_quat

@@ -1,0 +1,92 @@
+"""What acts: the policy contract and the observation it reads.
+
+A policy is a pure function of a carry and an observation. Carries are immutable, so a forked arm can share its base's.
+Randomness comes only from the seeds that the engine passes in, never from global state, so that nothing depends on the
+lane, the batch size or the order of cases.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from mjx_bench.task import Task
+
+Carry = Any
+
+# Numbers in one action of each control law: the arm's, then the gripper.
+ACTION_DIMS = {"osc_pose": 7, "joint_position": 8}
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicySpec:
+    """What the engine must know of a policy before it runs.
+
+    Attributes:
+      name: as recorded.
+      horizon: H, actions that one query returns.
+      action_mode: control law its actions are for, "osc_pose" (A = 7) or "joint_position" (A = 8).
+      privileged: whether it reads the simulator's state rather than pictures; visual events cannot touch it then.
+      cameras: names of the cameras it needs.
+    """
+
+    name: str
+    horizon: int
+    action_mode: str = "osc_pose"
+    privileged: bool = False
+    cameras: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Observation:
+    """B lanes of one task, at the moment of a query (the current state, not a delayed one).
+
+    Attributes:
+      task: the task of every lane.
+      step: int [B] policy steps executed so far.
+      eef_pos: [B, 3] end-effector site, world metres.
+      eef_quat: [B, 4] orientation of the hand body, wxyz.
+      gripper_qpos: [B, 2] finger joint positions, metres.
+      joint_pos: [B, 7] arm joints, radians.
+      entity_pos: [B, E, 3] root body positions in the order of `task.scene.entities` (privileged).
+      entity_quat: [B, E, 4] root body orientations, wxyz (privileged).
+      articulation: joint name to [B] position, for every articulation joint of the scene (privileged).
+    """
+
+    task: Task
+    step: np.ndarray
+    eef_pos: np.ndarray
+    eef_quat: np.ndarray
+    gripper_qpos: np.ndarray
+    joint_pos: np.ndarray
+    entity_pos: np.ndarray
+    entity_quat: np.ndarray
+    articulation: dict[str, np.ndarray]
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Three members; everything else is the policy's own business."""
+
+    spec: PolicySpec
+
+    def init(self, task: Task, seed: int) -> Carry:
+        """The carry of a new episode. `seed` is folded from the case, the same in both arms of a pair."""
+        ...
+
+    def act(self, carries: Sequence[Carry], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[Carry]]:
+        """One query.
+
+        Args:
+          carries: B carries.
+          obs: B lanes of one task.
+          seeds: uint64 [B], folded from (case, query index).
+
+        Returns:
+          actions: float32 [B, H, A] in [-1, 1].
+          carries: B new carries; the ones passed in must not be changed.
+        """
+        ...

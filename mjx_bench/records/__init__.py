@@ -1,0 +1,30 @@
+"""Results folders: what was run, with what, and what came of it. Standard library only.
+
+    run.json       header: versions, device, settings, hashes
+    manifest.json  the cases, as run
+    records.jsonl  one line an arm
+    arrays.bin     raw arrays, appended, that lines point into
+
+Arrays go in and come out through the buffer protocol: NumPy users pass arrays and call `numpy.asarray` on what they get.
+"""
+
+from mjx_bench.records.header import Header, git_state
+from mjx_bench.records.reader import RawArray, Run, load_run, read_array
+from mjx_bench.records.schema import EVENT_ORDER, SCHEMA, VISUAL_EVENTS, ArrayRef, Record, event_rank
+from mjx_bench.records.writer import RunWriter
+
+__all__ = [
+    "EVENT_ORDER",
+    "SCHEMA",
+    "VISUAL_EVENTS",
+    "ArrayRef",
+    "Header",
+    "RawArray",
+    "Record",
+    "Run",
+    "RunWriter",
+    "event_rank",
+    "git_state",
+    "load_run",
+    "read_array",
+]

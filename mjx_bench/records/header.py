@@ -1,0 +1,139 @@
+"""`run.json`, the header of a results folder: what it was made with, and when it may be continued."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib.metadata
+import pathlib
+import platform
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+from mjx_bench.errors import BenchError
+from mjx_bench.fields import Reader, thaw
+from mjx_bench.records.schema import SCHEMA, TEXT_OR_NULL, check_schema, optional
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Header:
+    """`run.json`: what a results folder was made with.
+
+    Attributes:
+      mjx_bench_version: of this package.
+      git_commit: of the checkout it ran from, null outside of one.
+      git_dirty: whether that checkout had uncommitted changes.
+      packages: package name to version, of everything that can change a bit of the result.
+      device: the machine in words.
+      settings: everything that was chosen and can change a result, as JSON data. `policy`, `query_interval`, `horizon` (H,
+        actions a query returns) and `privileged` are read by reports. Lanes, threads and shards do not belong here.
+      manifest_sha256: of the canonical JSON of the cases as run.
+      assets: asset name to hash.
+      created: UTC, ISO 8601.
+      resumed: created, git_commit, git_dirty and device of every later continuation.
+    """
+
+    mjx_bench_version: str
+    git_commit: str | None
+    git_dirty: bool | None
+    packages: Mapping[str, str]
+    device: str
+    settings: Mapping[str, Any]
+    manifest_sha256: str
+    assets: Mapping[str, str]
+    created: str
+    resumed: tuple[Mapping[str, Any], ...] = ()
+    schema: int = SCHEMA
+
+    @classmethod
+    def collect(
+        cls,
+        settings: Mapping[str, Any],
+        manifest_sha256: str,
+        *,
+        packages: Mapping[str, str],
+        assets: Mapping[str, str],
+        device: str | None = None,
+    ) -> Header:
+        """A header for now, here: versions, checkout and machine are looked up."""
+        try:
+            version = importlib.metadata.version("mjx-bench")
+        except importlib.metadata.PackageNotFoundError:
+            version = "0+uninstalled"
+        commit, dirty = git_state(pathlib.Path(__file__).parent)
+        return cls(
+            mjx_bench_version=version,
+            git_commit=commit,
+            git_dirty=dirty,
+            packages=packages,
+            device=device or f"{platform.system()} {platform.machine()}",
+            settings=settings,
+            manifest_sha256=manifest_sha256,
+            assets=assets,
+            created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        )
+
+    @classmethod
+    def from_json(cls, data: Any, where: str) -> Header:
+        r = Reader(data, where)
+        check_schema(r)
+
+        def objects(v: Any) -> bool:
+            return isinstance(v, (list, tuple)) and all(isinstance(x, Mapping) for x in v)
+
+        header = cls(
+            mjx_bench_version=r.text("mjx_bench_version"),
+            git_commit=r.get("git_commit", *TEXT_OR_NULL),
+            git_dirty=r.get("git_dirty", optional(lambda v: isinstance(v, bool)), "true, false or null"),
+            packages=r.get("packages", lambda v: isinstance(v, Mapping), "an object"),
+            device=r.text("device"),
+            settings=r.get("settings", lambda v: isinstance(v, Mapping), "an object"),
+            manifest_sha256=r.text("manifest_sha256"),
+            assets=r.get("assets", lambda v: isinstance(v, Mapping), "an object"),
+            created=r.text("created"),
+            resumed=tuple(r.get("resumed", objects, "a list of objects")),
+        )
+        r.finish()
+        return header
+
+    def to_json(self) -> dict[str, Any]:
+        return thaw({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
+
+    def check_same_run(self, other: Header, where: str) -> None:
+        """Raises unless `other` would produce the same results, naming the first field that differs.
+
+        Checkout, machine and times may differ; they are noted in `resumed`.
+        """
+        for field in ("mjx_bench_version", "packages", "settings", "manifest_sha256", "assets"):
+            path, ours, theirs = _difference(field, thaw(getattr(self, field)), thaw(getattr(other, field)))
+            if path:
+                raise BenchError(
+                    f"{where}: this folder was made with {path} = {ours!r}, now it is {theirs!r}; "
+                    "use another folder, or the same settings to continue"
+                )
+
+
+def _difference(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
+    """Dotted path and values of the first difference; ("", None, None) if there is none."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        for key in sorted(a.keys() | b.keys()):
+            found = _difference(f"{path}.{key}", a.get(key), b.get(key))
+            if found[0]:
+                return found
+        return "", None, None
+    return ("", None, None) if a == b and type(a) is type(b) else (path, a, b)
+
+
+def git_state(folder: pathlib.Path) -> tuple[str | None, bool | None]:
+    """Commit of the checkout that holds `folder` and whether it is dirty; (None, None) outside of one or without git."""
+
+    def git(*args: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(folder), *args], capture_output=True, text=True, check=True, timeout=20
+        ).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD"), git("status", "--porcelain") != ""
+    except (OSError, subprocess.SubprocessError):
+        return None, None

@@ -1,0 +1,118 @@
+"""The summary as a table, in the terminal and in Markdown, from the same cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+COLUMNS = (
+    "event",
+    "pairs",
+    "void",
+    "base",
+    "dynamic",
+    "Δ points",
+    "95% CI",
+    "kept",
+    "gained",
+    "broken",
+    "failed",
+    "broken / base",
+    "triggered",
+    "answered",
+    "stale",
+)
+# Left out of a terminal that is too narrow, first ones first; the Markdown page has them all.
+DISPENSABLE = ("answered", "broken / base", "triggered", "void", "stale", "pairs", "95% CI", "failed", "kept", "gained")
+LEGEND = (
+    "base, dynamic: successes. Δ: dynamic minus base. kept, gained, broken, failed: both arms succeed, only dynamic, only "
+    "base, neither. broken / base: share of base successes that the event broke. triggered, answered: share of pairs in "
+    "which the event fired, and in which the policy was asked again after it. stale: mean number of actions executed after "
+    "the event that were chosen before it. Void pairs count in no rate."
+)
+
+
+def rows(summary: dict[str, Any]) -> list[tuple[str, ...]]:
+    """One row of cells an event, in order, and a last one for all pairs."""
+    return [_row(event, group) for event, group in summary["events"].items()] + [_row("all", summary)]
+
+
+def _row(name: str, group: dict[str, Any]) -> tuple[str, ...]:
+    interval, o = group["delta_ci95"], group["outcomes"]
+    return (
+        name,
+        str(group["pairs"]),
+        str(group["void"]),
+        _arm(group["base"], group["pairs"]),
+        _arm(group["dynamic"], group["pairs"]),
+        _number(group["delta_pp"], "+.1f"),
+        "-" if interval is None else f"{interval[0]:+.1f} .. {interval[1]:+.1f}",
+        str(o["preserved"]),
+        str(o["gained"]),
+        str(o["regressed"]),
+        str(o["failed"]),
+        _number(group["conditional_regression"], ".0%"),
+        _number(group["trigger_coverage"], ".0%"),
+        _number(group["response_coverage"], ".0%"),
+        _number(group["mean_stale_actions"], ".1f"),
+    )
+
+
+def _arm(arm: dict[str, Any], pairs: int) -> str:
+    return f"{arm['successes']}/{pairs} {_number(arm['rate'], '.1%')}" if pairs else "-"
+
+
+def _number(value: float | None, spec: str) -> str:
+    if value is None:
+        return "-"
+    # A delta of exactly zero has no sign, and must not look like a rounded one.
+    return "0" if value == 0 and spec.startswith("+") else format(value, spec)
+
+
+def title(summary: dict[str, Any]) -> str:
+    return f"{summary['policy']} · H = {summary['horizon']}, Q = {summary['query_interval']} · {summary['cases']} cases"
+
+
+def render(summary: dict[str, Any], width: int = 120) -> RenderableType:
+    """The table with its legend and notes, for a rich console of `width` characters."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    body = rows(summary)
+    columns = _fitting(body, width)
+    table = Table(title=title(summary), box=box.SIMPLE_HEAVY, padding=(0, 1, 0, 0), title_justify="left")
+    for i in columns:
+        # Figures that wrap cannot be compared down a column.
+        table.add_column(COLUMNS[i], justify="left" if i == 0 else "right", no_wrap=True)
+    for cells in body:
+        if cells is body[-1]:
+            table.add_section()
+        table.add_row(*(cells[i] for i in columns), style="bold" if cells is body[-1] else None)
+    notes = [Text(f"note: {n}", style="bold red" if n.startswith("FAULT") else "yellow") for n in summary["notes"]]
+    return Group(table, Text(LEGEND, style="dim"), *notes)
+
+
+def _fitting(body: list[tuple[str, ...]], width: int) -> list[int]:
+    """Indices of the columns that fit: a column takes its widest cell and two characters of space."""
+    keep = list(range(len(COLUMNS)))
+    wide = [max(len(cells[i]) for cells in (COLUMNS, *body)) + 2 for i in keep]
+    for name in DISPENSABLE:
+        if sum(wide[i] for i in keep) + 2 <= width:
+            break
+        keep.remove(COLUMNS.index(name))
+    return keep
+
+
+def to_markdown(summary: dict[str, Any]) -> str:
+    """The same as a Markdown page."""
+    lines = [f"# {title(summary)}", "", "| " + " | ".join(COLUMNS) + " |", "| --- |" + " ---: |" * (len(COLUMNS) - 1)]
+    *events, total = rows(summary)
+    lines += ["| " + " | ".join(cells) + " |" for cells in events]
+    lines += ["| " + " | ".join(f"**{cell}**" for cell in total) + " |", "", LEGEND]
+    if summary["notes"]:
+        lines += ["", *(f"* {note}" for note in summary["notes"])]
+    return "\n".join(lines) + "\n"

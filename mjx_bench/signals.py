@@ -1,0 +1,77 @@
+"""What a checker or a trigger may read, whichever engine stepped the lanes.
+
+Signals are taken at the instant that LIBERO judges: poses and contacts as the last physics step left them, that is, of the
+state before it, beside joint positions after it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from mjx_bench.lane_arrays import LaneArrays
+
+
+@dataclasses.dataclass(frozen=True)
+class SignalIndex:
+    """Names of the columns of `Signals`."""
+
+    entities: tuple[str, ...]
+    regions: tuple[str, ...]
+    joints: tuple[str, ...]
+    touches: tuple[tuple[str, str], ...]
+
+    def entity(self, name: str) -> int:
+        return self.entities.index(name)
+
+    def region(self, name: str) -> int:
+        return self.regions.index(name)
+
+    def joint(self, name: str) -> int:
+        return self.joints.index(name)
+
+    def touch(self, a: str, b: str) -> int:
+        """Column of the unordered pair (a, b)."""
+        return self.touches.index(touch_pair(a, b))
+
+
+def touch_pair(a: str, b: str) -> tuple[str, str]:
+    """The unordered pair of two entities, as `SignalIndex.touches` spells it."""
+    return (a, b) if a <= b else (b, a)
+
+
+@dataclasses.dataclass
+class Signals(LaneArrays):
+    """Signals of `B` lanes; rows of lanes that did not step keep their last values.
+
+    Attributes:
+      eef_pos: [B, 3] end-effector site, before the last physics step.
+      entity_pos: [B, E, 3] root body positions, before the last physics step.
+      entity_now: [B, E, 3] positions after it: the free joint's, or the model's `body_pos` of a fixture.
+      region_pos: [B, R, 3] site positions, before the last physics step.
+      region_mat: [B, R, 3, 3] site orientations, before the last physics step.
+      joint_qpos: [B, J] articulation joints after it.
+      touch: bool [B, P] whether the pair had a contact in the last physics step.
+    """
+
+    eef_pos: np.ndarray
+    entity_pos: np.ndarray
+    entity_now: np.ndarray
+    region_pos: np.ndarray
+    region_mat: np.ndarray
+    joint_qpos: np.ndarray
+    touch: np.ndarray
+
+    @classmethod
+    def zeros(cls, lanes: int, index: SignalIndex) -> Signals:
+        e, r = len(index.entities), len(index.regions)
+        return cls(
+            eef_pos=np.zeros((lanes, 3)),
+            entity_pos=np.zeros((lanes, e, 3)),
+            entity_now=np.zeros((lanes, e, 3)),
+            region_pos=np.zeros((lanes, r, 3)),
+            region_mat=np.zeros((lanes, r, 3, 3)),
+            joint_qpos=np.zeros((lanes, len(index.joints))),
+            touch=np.zeros((lanes, len(index.touches)), np.bool_),
+        )

@@ -1,0 +1,264 @@
+"""What a task is: a scene described by names, a goal over them, and the rules of the episode.
+
+A `Task` is host data, frozen and cheap: no simulator is imported here. `Scene.load_model` is where MuJoCo comes in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import mujoco
+
+Comparison = Literal["<", "<=", ">", ">="]
+
+
+@dataclasses.dataclass(frozen=True)
+class Atom:
+    """One predicate applied to named entities or regions: `Atom("on", ("bowl_1", "plate_1"))`.
+
+    Predicates: on, in, open, close, turnon, turnoff, up, true, false.
+    """
+
+    predicate: str
+    args: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.predicate}({', '.join(self.args)})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Threshold:
+    """A joint-position test `q <comparison> value` (radians for hinges, metres for slides)."""
+
+    comparison: Comparison
+    value: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Entity:
+    """A movable object (it has a free joint) or a fixture (its root body hangs on the world).
+
+    Attributes:
+      name: the name that goals, events and manifests use.
+      kind: "object" or "fixture".
+      category: asset category, e.g. "akita_black_bowl".
+      body: name of the root body in the model.
+      free_joint: name of the free joint of an object, None for a fixture.
+      joints: names of the articulation joints (no free joint), in the source's order.
+      contact_geoms: names of the geoms that count as touching.
+      thresholds: predicate name (open, close, turnon, turnoff) to its joint test.
+    """
+
+    name: str
+    kind: Literal["object", "fixture"]
+    category: str
+    body: str
+    free_joint: str | None
+    joints: tuple[str, ...] = ()
+    contact_geoms: tuple[str, ...] = ()
+    thresholds: Mapping[str, Threshold] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Region:
+    """A box site that goals refer to.
+
+    Attributes:
+      name: the site's name in the model and in goals.
+      parent: the entity it belongs to, None for a region of the workspace (then `on` needs no contact).
+      half_size: [3] half extents in the site's frame, metres.
+      joints: joints of the body it sits in: `open(region)` reads these with the parent's thresholds.
+    """
+
+    name: str
+    parent: str | None
+    half_size: tuple[float, float, float]
+    joints: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """Where an entity starts, as the task file says it: `predicate(entity, on)`, e.g. on("bowl_1", "main_table_region").
+
+    `support` is the entity or workspace that `on` resolves to: "main_table", "floor", "flat_stove_1", ...
+    """
+
+    predicate: str
+    entity: str
+    on: str
+    support: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Robot:
+    """Names of the arm's parts in the model.
+
+    Attributes:
+      arm_joints: [7] joint names, base to wrist.
+      arm_actuators: [7] torque actuators, same order.
+      gripper_joints: [2] finger joints.
+      gripper_actuators: [2] position servos, same order.
+      eef_site: site between the fingertips; the end effector of the control law and of triggers.
+      hand_body: body whose orientation is reported as the end effector's orientation.
+      torque_limits: [2][7] lower and upper limits of the commanded torques, Nm.
+      finger_geoms: left and right finger-pad collision geoms.
+    """
+
+    arm_joints: tuple[str, ...]
+    arm_actuators: tuple[str, ...]
+    gripper_joints: tuple[str, ...]
+    gripper_actuators: tuple[str, ...]
+    eef_site: str
+    hand_body: str
+    torque_limits: tuple[tuple[float, ...], tuple[float, ...]]
+    finger_geoms: tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ControllerReset:
+    """What the source's arm controller still holds from its reset when an initial state is restored.
+
+    The first substep after a restored state is computed from these, not from the state (see `control/osc.py`).
+
+    Attributes:
+      eef_pos: [3] end-effector position at the reset pose.
+      eef_mat: [3, 3] its orientation; also the orientation goal held until a rotation is commanded.
+      joint_pos: [7] nominal arm posture; the null-space target for the whole episode.
+      jac_pos, jac_rot: [3, 7] Jacobians of the end effector at the reset pose.
+      mass_matrix: [7, 7] arm block of the joint-space inertia at the reset pose.
+    """
+
+    eef_pos: np.ndarray
+    eef_mat: np.ndarray
+    joint_pos: np.ndarray
+    jac_pos: np.ndarray
+    jac_rot: np.ndarray
+    mass_matrix: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Reset:
+    """What one seed fixes beyond the initial state: fixture poses and the controller's reset.
+
+    Attributes:
+      seed: the policy seed that the source's own reset was run with.
+      fixture_pos: fixture name to [3] root body position (model `body_pos`).
+      fixture_quat: fixture name to [4] root body orientation, wxyz.
+      controller: what the arm controller holds.
+    """
+
+    seed: int
+    fixture_pos: Mapping[str, np.ndarray]
+    fixture_quat: Mapping[str, np.ndarray]
+    controller: ControllerReset
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """One physics model, described by names.
+
+    Attributes:
+      key: content hash; scenes with equal keys are the same model.
+      entities: name to entity, objects first, in the task file's order.
+      regions: name to region.
+      placements: the task file's initial predicates that place an entity.
+      robot: the arm.
+      cameras: names of the cameras.
+      load_spec: returns a fresh texture-free `mujoco.MjSpec` of the scene.
+      load_textured_spec: the same with textures, for renderers; None when the scene has none to load.
+    """
+
+    key: str
+    entities: Mapping[str, Entity]
+    regions: Mapping[str, Region]
+    placements: tuple[Placement, ...]
+    robot: Robot
+    cameras: tuple[str, ...]
+    load_spec: Callable[[], mujoco.MjSpec]
+    load_textured_spec: Callable[[], mujoco.MjSpec] | None = None
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        return tuple(n for n, e in self.entities.items() if e.kind == "object")
+
+    @property
+    def fixtures(self) -> tuple[str, ...]:
+        return tuple(n for n, e in self.entities.items() if e.kind == "fixture")
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """The contract of one task.
+
+    Attributes:
+      suite, index, name: where it comes from; `name` is the task file's stem.
+      version: changes when anything that can change a result does.
+      instruction: what the policy is told.
+      scene: the world.
+      goal: atoms that must hold at the same instant.
+      objects_of_interest: entities that the task file names as such.
+      horizon: policy steps before the episode times out.
+      control_hz: control steps a second.
+      substeps: physics steps a control step.
+      settle_steps: control steps before the policy acts; success is ignored during them.
+      settle_action: [7] action of those steps.
+      load_init_states: returns float64 [N, 1 + nq + nv]: time, qpos, qvel.
+      load_reset: seed to `Reset`; may run the source's own reset once and cache it.
+    """
+
+    suite: str
+    index: int
+    name: str
+    version: str
+    instruction: str
+    scene: Scene
+    goal: tuple[Atom, ...]
+    objects_of_interest: tuple[str, ...]
+    horizon: int
+    control_hz: int
+    substeps: int
+    settle_steps: int
+    settle_action: tuple[float, ...]
+    load_init_states: Callable[[], np.ndarray]
+    load_reset: Callable[[int], Reset]
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def goal_entities(self) -> tuple[str, ...]:
+        """Goal arguments resolved to entities, in goal order, without repetition."""
+        out: list[str] = []
+        for atom in self.goal:
+            for arg in atom.args:
+                name = self.entity_of(arg)
+                if name is not None and name not in out:
+                    out.append(name)
+        return tuple(out)
+
+    def entity_of(self, name: str) -> str | None:
+        """The entity that a goal argument belongs to: itself, or the longest entity name that prefixes it plus `_`."""
+        if name in self.scene.entities:
+            return name
+        owners = [e for e in self.scene.entities if name.startswith(e + "_")]
+        return max(owners, key=len) if owners else None
+
+    @property
+    def trigger_entity(self) -> str | None:
+        """First goal-relation subject that is a movable object; else the first goal entity."""
+        for atom in self.goal:
+            name = self.entity_of(atom.args[0]) if atom.args else None
+            if name is not None and self.scene.entities[name].kind == "object":
+                return name
+        return self.goal_entities[0] if self.goal_entities else None
+
+    @property
+    def receptacle(self) -> str | None:
+        """Entity of the second argument of the first binary goal relation."""
+        for atom in self.goal:
+            if len(atom.args) == 2:
+                return self.entity_of(atom.args[1])
+        return None

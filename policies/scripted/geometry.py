@@ -1,0 +1,292 @@
+"""Shapes of a scene as point clouds, placed by an observation.
+
+A scene is compiled once; its contact geoms become points on their surfaces in the frame of their body, and the model is
+dropped (with its meshes it weighs up to 100 MB). Later an observation, which holds the root poses and the joint
+positions of every entity, puts the points into the world.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mjx_bench.errors import BenchError
+from mjx_bench.policy import Observation
+from mjx_bench.task import Scene
+from policies.scripted.motion import rotation
+
+if TYPE_CHECKING:
+    import mujoco
+
+WORLD = "world"  # the immovable rest of the scene: table, floor, walls
+
+
+def quat_to_mat(quat: np.ndarray) -> np.ndarray:
+    """Unit quaternion [4], wxyz, to a [3, 3] rotation matrix."""
+    w, x, y, z = quat
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """One body below an entity's root: its pose in its parent and its joints as (name, is_hinge, axis [3], anchor [3])."""
+
+    pos: np.ndarray
+    rot: np.ndarray
+    joints: tuple[tuple[str, bool, np.ndarray, np.ndarray], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Points rigidly attached to one body of an entity.
+
+    Attributes:
+      chain: links from below the root to the body (empty: the root itself).
+      points: [N, 3] surface points, body frame, metres.
+      corners: [M, 3] bounding-box corners of its geoms, body frame: a coarse stand-in for `points`.
+    """
+
+    chain: tuple[Link, ...]
+    points: np.ndarray
+    corners: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """A region's box: the entity it moves with (or the world), and its pose there.
+
+    Attributes:
+      entity: an entity's name, or `WORLD`.
+      chain: as in `Part`.
+      pos, rot: pose in its body.
+      half_size: [3], metres.
+    """
+
+    entity: str
+    chain: tuple[Link, ...]
+    pos: np.ndarray
+    rot: np.ndarray
+    half_size: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class SceneShapes:
+    """Every entity's parts and every region's box.
+
+    Attributes:
+      parts: entity name (and `WORLD`) to its parts.
+      sites: region name to its box.
+    """
+
+    parts: dict[str, tuple[Part, ...]]
+    sites: dict[str, Site]
+
+
+def load_shapes(scene: Scene) -> SceneShapes:
+    """Compiles the scene and reads its shapes.
+
+    Raises:
+      BenchError: a contact geom or a region that the scene names is not in its model.
+    """
+    import mujoco
+
+    model = scene.load_spec().compile()
+    roots = {_body_id(model, entity.body): name for name, entity in scene.entities.items()}
+    robot_root = int(model.body_rootid[_body_id(model, scene.robot.hand_body)])
+    wanted: dict[str, list[int]] = {name: [] for name in scene.entities}
+    for name, entity in scene.entities.items():
+        for geom_name in entity.contact_geoms:
+            geom = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_GEOM, geom_name)
+            if geom < 0:
+                raise BenchError(f"scene {scene.key}: entity {name!r} names geom {geom_name!r}, which its model lacks")
+            wanted[name].append(geom)
+    owned = {int(model.body_rootid[b]) for b in roots}
+    fixed = []
+    for geom in range(model.ngeom):
+        root = int(model.body_rootid[model.geom_bodyid[geom]])
+        solid = model.geom_contype[geom] or model.geom_conaffinity[geom]
+        if solid and root != robot_root and root not in owned and model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_PLANE:
+            fixed.append(geom)
+    parts = {name: _parts(model, geoms, roots) for name, geoms in wanted.items()}
+    parts[WORLD] = _parts(model, fixed, roots)
+    sites = {}
+    for name, region in scene.regions.items():
+        site = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, name)
+        if site < 0:
+            raise BenchError(f"scene {scene.key}: region {name!r} is no site of its model")
+        root, chain = _chain(model, int(model.site_bodyid[site]), roots)
+        sites[name] = Site(
+            roots.get(root, WORLD),
+            chain,
+            model.site_pos[site].copy(),
+            quat_to_mat(model.site_quat[site]),
+            np.asarray(region.half_size, float),
+        )
+    return SceneShapes(parts, sites)
+
+
+def _body_id(model: mujoco.MjModel, name: str) -> int:
+    import mujoco
+
+    body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, name)
+    if body < 0:
+        raise BenchError(f"body {name!r} is not in the scene's model")
+    return int(body)
+
+
+def _chain(model: mujoco.MjModel, body: int, roots: dict[int, str]) -> tuple[int, tuple[Link, ...]]:
+    """Walks up to an entity's root or the world; returns where it stopped and the links below, top first."""
+    import mujoco
+
+    links: list[Link] = []
+    while body != 0 and body not in roots:
+        joints = []
+        for j in range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body]):
+            hinge = bool(model.jnt_type[j] == mujoco.mjtJoint.mjJNT_HINGE)
+            joints.append((model.joint(j).name, hinge, model.jnt_axis[j].copy(), model.jnt_pos[j].copy()))
+        links.insert(0, Link(model.body_pos[body].copy(), quat_to_mat(model.body_quat[body]), tuple(joints)))
+        body = int(model.body_parentid[body])
+    return body, tuple(links)
+
+
+def _parts(model: mujoco.MjModel, geoms: list[int], roots: dict[int, str]) -> tuple[Part, ...]:
+    by_body: dict[int, list[int]] = {}
+    for geom in geoms:
+        by_body.setdefault(int(model.geom_bodyid[geom]), []).append(geom)
+    out = []
+    for body, members in by_body.items():
+        points, corners = [], []
+        for geom in members:
+            rot, pos = quat_to_mat(model.geom_quat[geom]), model.geom_pos[geom]
+            local = surface_points(model, geom)
+            points.append(local @ rot.T + pos)
+            low, high = local.min(0), local.max(0)
+            box = np.array([[x, y, z] for x in (low[0], high[0]) for y in (low[1], high[1]) for z in (low[2], high[2])])
+            corners.append(np.vstack([box, 0.5 * (low + high)]) @ rot.T + pos)
+        out.append(Part(_chain(model, body, roots)[1], np.vstack(points), np.vstack(corners)))
+    return tuple(out)
+
+
+def surface_points(model: mujoco.MjModel, geom: int) -> np.ndarray:
+    """[N, 3] points on one geom's surface, geom frame, 2.5 mm apart on small geoms and up to 10 mm on furniture."""
+    import mujoco
+
+    kind, size = model.geom_type[geom], model.geom_size[geom]
+    if kind == mujoco.mjtGeom.mjGEOM_BOX:
+        return box_points(size)
+    if kind == mujoco.mjtGeom.mjGEOM_MESH:
+        mesh = model.geom_dataid[geom]
+        start, count = model.mesh_vertadr[mesh], model.mesh_vertnum[mesh]
+        vertices = model.mesh_vert[start : start + count].astype(float)
+        start, count = model.mesh_faceadr[mesh], model.mesh_facenum[mesh]
+        corners = vertices[model.mesh_face[start : start + count]]
+        # Barycentric lattice on each triangle: a collision hull has few, large faces.
+        weights = np.array([[i, j, 8 - i - j] for i in range(9) for j in range(9 - i)]) / 8.0
+        return np.vstack([vertices, np.einsum("kc,fcx->fkx", weights, corners).reshape(-1, 3)])
+    if kind in (mujoco.mjtGeom.mjGEOM_CYLINDER, mujoco.mjtGeom.mjGEOM_CAPSULE):
+        radius, half = size[0], size[1]
+        angle = np.linspace(0.0, 2.0 * np.pi, 48, endpoint=False)
+        ring = np.stack([np.cos(angle), np.sin(angle)], 1)
+        tall = half + (radius if kind == mujoco.mjtGeom.mjGEOM_CAPSULE else 0.0)
+        side = [np.column_stack([radius * ring, np.full(48, z)]) for z in np.linspace(-half, half, 17)]
+        caps = [np.column_stack([r * ring, np.full(48, z)]) for r in np.linspace(0, radius, 8) for z in (-tall, tall)]
+        return np.vstack(side + caps)
+    radii = size if kind == mujoco.mjtGeom.mjGEOM_ELLIPSOID else np.full(3, size[0])
+    index = np.arange(400) + 0.5  # Fibonacci sphere: even without poles
+    z = 1.0 - 2.0 * index / 400
+    turn = np.pi * (1.0 + np.sqrt(5.0)) * index
+    flat = np.sqrt(1.0 - z * z)
+    return np.column_stack([flat * np.cos(turn), flat * np.sin(turn), z]) * radii
+
+
+def box_points(half: np.ndarray) -> np.ndarray:
+    """[N, 3] points on the faces of a box with half extents `half` [3]."""
+    spacing = float(np.clip(half.max() / 8.0, 0.0025, 0.01))
+    axes = [np.linspace(-h, h, max(2, int(np.ceil(2 * h / spacing)) + 1)) for h in half]
+    faces = []
+    for k in range(3):
+        u, v = np.meshgrid(axes[(k + 1) % 3], axes[(k + 2) % 3], indexing="ij")
+        for sign in (-1.0, 1.0):
+            face = np.empty((u.size, 3))
+            face[:, k] = sign * half[k]
+            face[:, (k + 1) % 3], face[:, (k + 2) % 3] = u.ravel(), v.ravel()
+            faces.append(face)
+    return np.vstack(faces)
+
+
+class View:
+    """One lane of an observation with its scene's shapes; everything in float64, transforms made on demand.
+
+    Attributes:
+      step: policy steps executed.
+      eef: [3] end-effector position, world metres.
+      hand_rot: [3, 3] orientation of the hand body.
+      opening: gap between the fingers, metres.
+      joint_pos: [7] arm joints.
+    """
+
+    def __init__(self, shapes: SceneShapes, obs: Observation, lane: int):
+        self._shapes = shapes
+        self._index = {name: i for i, name in enumerate(obs.task.scene.entities)}
+        self._pos = np.asarray(obs.entity_pos[lane], float)
+        self._quat = np.asarray(obs.entity_quat[lane], float)
+        self._joints = {name: float(values[lane]) for name, values in obs.articulation.items()}
+        self._clouds: dict[Any, np.ndarray] = {}
+        self.step = int(obs.step[lane])
+        self.eef = np.array(obs.eef_pos[lane], float)
+        self.hand_rot = quat_to_mat(np.asarray(obs.eef_quat[lane], float))
+        self.opening = float(abs(obs.gripper_qpos[lane][0] - obs.gripper_qpos[lane][1]))
+        self.joint_pos = np.array(obs.joint_pos[lane], float)
+
+    def pos(self, entity: str) -> np.ndarray:
+        """[3] root position of an entity."""
+        return self._pos[self._index[entity]]
+
+    def rot(self, entity: str) -> np.ndarray:
+        """[3, 3] root orientation of an entity."""
+        return quat_to_mat(self._quat[self._index[entity]])
+
+    def _frame(self, entity: str, chain: tuple[Link, ...]) -> tuple[np.ndarray, np.ndarray]:
+        pos, rot = (np.zeros(3), np.eye(3)) if entity == WORLD else (self.pos(entity), self.rot(entity))
+        for link in chain:
+            pos, rot = pos + rot @ link.pos, rot @ link.rot
+            for name, hinge, axis, anchor in link.joints:
+                q = self._joints.get(name, 0.0)
+                if hinge:
+                    turn = rotation(q * axis)
+                    pos, rot = pos + rot @ (anchor - turn @ anchor), rot @ turn
+                else:
+                    pos = pos + rot @ (q * axis)
+        return pos, rot
+
+    def cloud(self, entity: str, coarse: bool = False) -> np.ndarray:
+        """[N, 3] surface points (or bounding corners) of an entity, world frame."""
+        key = (entity, coarse)
+        if key not in self._clouds:
+            placed = [np.zeros((0, 3))]
+            for part in self._shapes.parts[entity]:
+                pos, rot = self._frame(entity, part.chain)
+                placed.append((part.corners if coarse else part.points) @ rot.T + pos)
+            self._clouds[key] = np.vstack(placed)
+        return self._clouds[key]
+
+    def others(self, without: str, coarse: bool = False) -> np.ndarray:
+        """[N, 3] points of everything but one entity, world frame."""
+        key = (without, coarse, "others")
+        if key not in self._clouds:
+            self._clouds[key] = np.vstack([self.cloud(name, coarse) for name in self._shapes.parts if name != without])
+        return self._clouds[key]
+
+    def region(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A region's centre [3], orientation [3, 3] (world) and half extents [3] (its own frame)."""
+        site = self._shapes.sites[name]
+        pos, rot = self._frame(site.entity, site.chain)
+        return pos + rot @ site.pos, rot @ site.rot, site.half_size

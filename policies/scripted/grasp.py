@@ -1,0 +1,208 @@
+"""Where a parallel gripper pointing down can take an object, found from the object's surface points alone.
+
+Frames. An object at rest is its *canonical* orientation (its own up direction turned to world z by the shortest rotation)
+turned by a *heading* about z. Grasps are tabulated in the canonical frame, once for each way of lying, and turned with
+the object. In the grasp's own frame `u` runs along the finger axis, `w` across it, `z` up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+# The Panda gripper about its grip site, metres, read from the collision meshes of robosuite's model.
+MAX_HALF_OPENING = 0.0383  # inner face of a pad from the centre, fingers open at rest
+FINGER_DEPTH = 0.0285  # of one finger along u, outwards from the pad's face
+FINGER_HALF_WIDTH = 0.0105  # across u
+TIP_BELOW = 0.0092  # finger tip below the site
+PAD_BELOW, PAD_ABOVE = 0.0044, 0.0116  # rubber pad about the site
+HAND_ABOVE = 0.031  # underside of the hand above the site
+HAND_HALF = (0.104, 0.032)  # hand along u and across it
+APPROACH = np.array([0.0, 0.0, 1.0])  # hand frame: from the wrist to the fingertips
+FINGER_AXIS = np.array([0.0, 1.0, 0.0])  # hand frame
+
+_CELL = 0.0025  # height map, metres
+_ANGLES = np.arange(12) * np.pi / 12
+_TIP_GAP = 0.004  # wanted between finger tips and whatever is below them
+_SIDE_GAP = 0.0025  # between a finger's face and the object's side
+
+
+@dataclasses.dataclass(frozen=True)
+class Grasp:
+    """One way to take an object, in its canonical frame.
+
+    Attributes:
+      offset: [3] grip site relative to the object's origin, metres.
+      angle: direction of the finger axis about z, radians in [0, pi).
+      width: thickness between the pads, metres.
+      deepest: how far below `offset` the top of the material lies is a matter of taste; this is the material's top height.
+      cost: lower is better; 0 is a centred grasp on parallel faces.
+    """
+
+    offset: np.ndarray
+    angle: float
+    width: float
+    deepest: float
+    cost: float
+
+
+def canonical(rot: np.ndarray) -> tuple[np.ndarray, float, tuple[int, int, int]]:
+    """Splits an orientation into a way of lying and a heading: `rot` is about `Rz(heading) @ lying`.
+
+    The way of lying is snapped to a grid of up directions, so that equal poses share a table whatever came before.
+
+    Returns:
+      (lying [3, 3], heading in radians, key of the snapped up direction).
+    """
+    x, y, z = (int(v) for v in np.rint(rot[2] * 20.0))  # the world's up in the body frame is the matrix's last row
+    up = np.array([x, y, z], float)
+    up /= np.sqrt(up @ up)
+    if up[2] < -0.999:
+        lying = np.diag([1.0, -1.0, -1.0])
+    else:  # Rodrigues for the rotation that takes `up` to z, written without trigonometry
+        ax, ay = up[1], -up[0]
+        k = np.array([[0.0, 0.0, ay], [0.0, 0.0, -ax], [-ay, ax, 0.0]])
+        lying = np.eye(3) + k + k @ k / (1.0 + up[2])
+    m = rot @ lying.T
+    return lying, float(np.arctan2(m[1, 0] - m[0, 1], m[0, 0] + m[1, 1])), (x, y, z)
+
+
+def _slide(grid: np.ndarray, reach: int, axis: int) -> np.ndarray:
+    """Running maximum over `2 * reach + 1` cells along an axis; outside the grid is empty."""
+    pad = [(0, 0), (0, 0)]
+    pad[axis] = (reach, reach)
+    padded = np.pad(grid, pad, constant_values=-np.inf)
+    return np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis).max(-1)
+
+
+def _shift(grid: np.ndarray, cells: int) -> np.ndarray:
+    """`out[i] = grid[i + cells]` along u; outside the grid is empty."""
+    out = np.full_like(grid, -np.inf)
+    if cells >= 0:
+        out[: len(grid) - cells] = grid[cells:]
+    else:
+        out[-cells:] = grid[:cells]
+    return out
+
+
+def _cells(length: float) -> int:
+    return int(np.ceil(length / _CELL - 1e-9))
+
+
+def find_grasps(points: np.ndarray, limit: int = 64) -> list[Grasp]:
+    """Tabulates grasps of one object.
+
+    Args:
+      points: [N, 3] surface points about the object's origin, canonical frame.
+      limit: how many to keep.
+
+    Returns:
+      Grasps by rising cost; empty when nothing fits between the fingers.
+    """
+    found: list[Grasp] = []
+    for angle in _ANGLES:
+        found += _grasps_along(points, float(angle))
+    found.sort(key=lambda g: (g.cost, g.angle))
+    return found[:limit]
+
+
+def _grasps_along(points: np.ndarray, angle: float) -> list[Grasp]:
+    c, s = np.cos(angle), np.sin(angle)
+    turned = np.column_stack([c * points[:, 0] + s * points[:, 1], c * points[:, 1] - s * points[:, 0], points[:, 2]])
+    low = turned[:, :2].min(0) - 0.02
+    n = np.ceil((turned[:, :2].max(0) + 0.02 - low) / _CELL).astype(int) + 1
+    height = np.full((n[0], n[1]), -np.inf)
+    iu, iw = ((turned[:, :2] - low) / _CELL).astype(int).T
+    np.maximum.at(height, (iu, iw), turned[:, 2])
+
+    # Lowest height of the site at which fingers, hand and floor leave room, for each position of the site.
+    finger = _slide(_slide(height, _cells(FINGER_DEPTH / 2 + _SIDE_GAP), 0), _cells(FINGER_HALF_WIDTH + 0.002), 1)
+    out = int(round((MAX_HALF_OPENING + FINGER_DEPTH / 2) / _CELL))
+    hand = _slide(_slide(height, _cells(HAND_HALF[0]), 0), _cells(HAND_HALF[1]), 1)
+    bottom = float(turned[:, 2].min())
+    free = np.maximum(np.maximum(_shift(finger, out), _shift(finger, -out)), bottom) + TIP_BELOW + _TIP_GAP
+    free = np.maximum(free, hand - HAND_ABOVE + _TIP_GAP)
+    top = _slide(_slide(height, _cells(MAX_HALF_OPENING - 0.008), 0), _cells(0.006), 1)
+    site = np.maximum(free, top - 0.020)
+    fits = top - site >= 0.004
+
+    by_w = turned[np.argsort(turned[:, 1], kind="stable")]
+    found = []
+    for j in range(0, n[1], 2):
+        column = np.flatnonzero(fits[:, j])
+        if not len(column):
+            continue
+        w = low[1] + (j + 0.5) * _CELL
+        a, b = np.searchsorted(by_w[:, 1], (w - 0.009, w + 0.009))
+        for run in np.split(column, np.flatnonzero(np.diff(column) > 1) + 1):
+            i = int(run[len(run) // 2])
+            for _ in range(2):  # fingers close symmetrically: recentre on what they will touch
+                contact = _contact(by_w[a:b], low[0] + (i + 0.5) * _CELL, w, float(site[i, j]))
+                if contact is None:
+                    break
+                i = int((contact[0] - low[0]) / _CELL)
+                if not (0 <= i < n[0] and fits[i, j]):
+                    contact = None
+                    break
+            if contact is None:
+                continue
+            u, width, skew = contact
+            z = float(site[i, j])
+            cost = 2.0 * skew + 4.0 * abs(w) + 2.0 * abs(u) + 4.0 * width + 8.0 * max(0.0, 0.012 - (float(top[i, j]) - z))
+            found.append(Grasp(np.array([c * u - s * w, s * u + c * w, z]), angle, width, float(top[i, j]), cost))
+    return found
+
+
+def _contact(slab: np.ndarray, u: float, w: float, z: float) -> tuple[float, float, float] | None:
+    """What pads centred on (u, w, z) touch: centre along u, thickness, and how far its faces are from facing each other.
+
+    `slab` [M, 3] holds the points within a pad's width of w.
+    """
+    near = slab[(np.abs(slab[:, 0] - u) < MAX_HALF_OPENING - _SIDE_GAP)]
+    near = near[(near[:, 2] > z - PAD_BELOW) & (near[:, 2] < z + PAD_ABOVE)]
+    if len(near) < 4:
+        return None
+    left, right = float(near[:, 0].min()), float(near[:, 0].max())
+    before, after = near[near[:, 1] < w - 0.002], near[near[:, 1] > w + 0.002]
+    if not len(before) or not len(after):
+        return None  # an edge or a corner would slip out sideways
+    run = 0.011
+    skew = abs(float(after[:, 0].max() - before[:, 0].max())) / run + abs(float(after[:, 0].min() - before[:, 0].min())) / run
+    return 0.5 * (left + right), right - left, skew
+
+
+def lowest_site(points: np.ndarray, xy: np.ndarray, angle: np.ndarray, half_opening: np.ndarray) -> np.ndarray:
+    """Lowest height of the grip site at which a gripper coming straight down stays clear of points.
+
+    Args:
+      points: [N, 3] obstacles, world.
+      xy: [G, 2] positions of the site.
+      angle: [G] directions of the finger axis about world z.
+      half_opening: [G] inner face of the fingers from the centre.
+
+    Returns:
+      [G] heights, `-inf` where nothing is in the way. No margin is added in z.
+    """
+    d = points[None, :, :2] - xy[:, None]
+    c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
+    u, w = np.abs(c * d[..., 0] + s * d[..., 1]), np.abs(c * d[..., 1] - s * d[..., 0])
+    inner = half_opening[:, None] - _SIDE_GAP
+    in_finger = (u > inner) & (u < inner + FINGER_DEPTH + 2 * _SIDE_GAP) & (w < FINGER_HALF_WIDTH + 0.004)
+    in_hand = (u < HAND_HALF[0] + 0.004) & (w < HAND_HALF[1] + 0.004)
+    z = points[None, :, 2]
+    need = np.where(in_finger, z + TIP_BELOW, -np.inf)
+    need = np.maximum(need, np.where(in_hand, z - HAND_ABOVE, -np.inf))
+    return need.max(1, initial=-np.inf)
+
+
+def hand_rotation(angle: float, like: np.ndarray) -> np.ndarray:
+    """[3, 3] hand orientation that points down with its finger axis at `angle` about world z (modulo a half turn).
+
+    Of the two such orientations the one nearer to `like` [3, 3] is taken, so that the wrist never turns more than 90 degrees.
+    """
+    axis = np.array([np.cos(angle), np.sin(angle), 0.0])
+    if axis @ like[:, 1] < 0:
+        axis = -axis
+    down = np.array([0.0, 0.0, -1.0])
+    return np.column_stack([np.cross(axis, down), axis, down])

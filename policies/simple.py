@@ -1,0 +1,53 @@
+"""Policies that look at nothing: the floor that any other must clear, and noise for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mjx_bench.errors import unknown_name
+from mjx_bench.policy import Carry, Observation, PolicySpec
+from mjx_bench.task import Task
+
+_WIDTHS = {"osc_pose": 7, "joint_position": 8}
+
+
+def _width(action_mode: str) -> int:
+    if action_mode not in _WIDTHS:
+        raise unknown_name("action mode", action_mode, _WIDTHS)
+    return _WIDTHS[action_mode]
+
+
+class Zero:
+    """All zeros: the arm and the gripper hold still."""
+
+    def __init__(self, horizon: int = 16, action_mode: str = "osc_pose"):
+        self._width = _width(action_mode)
+        self.spec = PolicySpec("zero", horizon, action_mode)
+
+    def init(self, task: Task, seed: int) -> None:
+        """The carry of a new episode: nothing."""
+        return None
+
+    def act(self, carries: Sequence[Carry], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[Carry]]:
+        """See `mjx_bench.policy.Policy.act`."""
+        return np.zeros((len(carries), self.spec.horizon, self._width), np.float32), carries
+
+
+class Random:
+    """Uniform in [-1, 1], drawn anew at each query from the query's own seed."""
+
+    def __init__(self, horizon: int = 16, action_mode: str = "osc_pose"):
+        self._width = _width(action_mode)
+        self.spec = PolicySpec("random", horizon, action_mode)
+
+    def init(self, task: Task, seed: int) -> None:
+        """The carry of a new episode: nothing, since queries bring their own seeds."""
+        return None
+
+    def act(self, carries: Sequence[Carry], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[Carry]]:
+        """See `mjx_bench.policy.Policy.act`."""
+        shape = (self.spec.horizon, self._width)
+        draws = [np.random.default_rng(int(seed)).uniform(-1.0, 1.0, shape) for seed in seeds]
+        return np.stack(draws).astype(np.float32), carries

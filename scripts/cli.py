@@ -1,0 +1,109 @@
+"""The `mjx-bench` command: parses options, runs one command, turns mistakes into one line.
+
+Nothing here or in a command's options imports NumPy, JAX, MuJoCo or a benchmark: `--help` answers at once, and the
+environment is set before any of them is loaded. Each command's `run` imports what it needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import tyro
+
+from mjx_bench import runtime
+from mjx_bench.errors import BenchError
+from scripts import build, demo, output, pair, report, sample, tasks
+
+Command = (
+    Annotated[demo.Demo, tyro.conf.subcommand("demo")]
+    | Annotated[tasks.Tasks, tyro.conf.subcommand("tasks")]
+    | Annotated[pair.Pair, tyro.conf.subcommand("pair")]
+    | Annotated[report.Report, tyro.conf.subcommand("report")]
+    | Annotated[sample.Sample, tyro.conf.subcommand("sample")]
+    | Annotated[build.Build, tyro.conf.subcommand("build")]
+)
+
+_RUN: dict[type, Any] = {
+    demo.Demo: demo.run,
+    tasks.Tasks: tasks.run,
+    pair.Pair: pair.run,
+    report.Report: report.run,
+    sample.Sample: sample.run,
+    build.Build: build.run,
+}
+
+INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
+BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+def parse(args: Sequence[str]) -> Any:
+    """Returns the options of the command in `args`.
+
+    Raises:
+      BenchError: the one-line form of what tyro prints for a mistake.
+      SystemExit: after `--help`.
+    """
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                Command,
+                prog="mjx-bench",
+                description="Evaluates robot policies in pairs: as it is, and with one change in mid-episode.",
+                args=list(args),
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+            )
+    except SystemExit as exit_:
+        if exit_.code in (0, None):
+            raise
+        raise BenchError(one_line(complaint.getvalue())) from None
+
+
+def one_line(box: str) -> str:
+    """Joins the text of tyro's error box: the complaint, and the first suggestion if there is one."""
+    parts: list[list[str]] = [[]]
+    for line in box.splitlines():
+        text = line.strip().strip("│|").strip()
+        if text.startswith(("╭", "╰", "+-")):
+            continue
+        if set(text) <= set("─-"):
+            parts.append([])
+        else:
+            parts[-1].append(text)
+    words = [part for part in parts if part]
+    if not words:
+        return "the options could not be read; see mjx-bench --help"
+    message = " ".join(words[0])
+    for part in words[1:]:
+        if part[0].startswith(("Perhaps you meant", "Available subcommands")):
+            message += "; " + " ".join(part[:2] if part[0].endswith(":") else part)
+    return message
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of a process; see `reserve_stdout` for what `--json` does to it."""
+    runtime.configure()
+    args = sys.argv[1:] if argv is None else list(argv)
+    try:
+        options = parse(args)
+        emit = output.reserve_stdout() if getattr(options, "json", False) else output.no_json
+        status: int = _RUN[type(options)](options, emit)
+        sys.stdout.flush()
+        return status
+    except BenchError as error:
+        print("mjx-bench: error:", " ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nmjx-bench: interrupted; finished work is kept, the same command goes on from there", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        output.drop_stdout()
+        return BROKEN_PIPE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

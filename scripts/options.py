@@ -1,0 +1,45 @@
+"""Option types that several commands share, and the checks that come before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import tyro
+
+from mjx_bench.errors import BenchError, unknown_name
+
+# `--suite a b` and `--suite a --suite b` mean the same.
+Names = Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction]
+
+
+def flat(names: Names) -> tuple[str, ...]:
+    """All names of a `Names` option, in order, each once."""
+    return tuple(dict.fromkeys(name for group in names for name in group))
+
+
+def at_least(minimum: int, **values: int | None) -> None:
+    """Raises `BenchError` for the first value below `minimum`; None is an option that was not given."""
+    for name, value in values.items():
+        if value is not None and value < minimum:
+            flag = "--" + name.replace("_", "-")
+            raise BenchError(f"{flag} {value} is too small; give an integer of at least {minimum}")
+
+
+def suites(names: Sequence[str]) -> tuple[str, ...]:
+    """The named suites, checked; raises `BenchError` with the nearest names for an unknown one."""
+    from evals import registry
+
+    for name in names:
+        registry.check_suite(name)
+    return tuple(names)
+
+
+def events(names: Sequence[str]) -> tuple[str, ...] | None:
+    """The named event types, checked; None, which means all, if none is named."""
+    from evals.libero_max.sampler import EVENTS
+
+    for name in names:
+        if name not in EVENTS:
+            raise unknown_name("event", name, EVENTS)
+    return tuple(names) or None

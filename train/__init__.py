@@ -1,0 +1,1 @@
+"""From demonstrations to a fine-tuned policy."""
