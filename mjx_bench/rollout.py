@@ -124,12 +124,15 @@ class Rollout:
         settle = np.zeros(ACTION_DIMS[self._policy.spec.action_mode])
         # Nothing moves but the gripper, whatever the control law: the last number is the gripper in all of them.
         settle[-1] = task.settle_action[-1]
-        return Episode(
-            key=key,
-            carry=self._policy.init(task, policy_seed(key)),
-            pending=np.tile(settle, (task.settle_steps, 1)),
-            settle=task.settle_steps,
-        )
+        pending = np.tile(settle, (task.settle_steps, 1))
+        episode = Episode(key=key, carry=None, pending=pending, settle=task.settle_steps)
+        try:
+            episode.carry = self._policy.init(task, policy_seed(key))
+        except BenchError:
+            raise
+        except Exception as error:  # a policy is the user's code: whatever it raises is its own lanes' end
+            episode.finish(Verdict.VOID, f"policy raised {type(error).__name__}: {error}")
+        return episode
 
     def tick(self, lanes: Mapping[int, Episode]) -> None:
         """One query and up to Q control steps of every running lane."""
@@ -150,7 +153,7 @@ class Rollout:
             actions, carries = self._policy.act([e.carry for e in episodes], obs, seeds)
         except BenchError:
             raise
-        except Exception as error:  # a policy is the user's code: whatever it raises is its own lanes' end
+        except Exception as error:
             for e in episodes:
                 e.finish(Verdict.VOID, f"policy raised {type(error).__name__}: {error}")
             return

@@ -255,6 +255,11 @@ class Broken(Wanderer):
         super().__init__()
         self.how = how
 
+    def init(self, task, seed):
+        if self.how == "never starts":
+            raise RuntimeError("no weights")
+        return super().init(task, seed)
+
     def act(self, carries, obs, seeds):
         actions, after = super().act(carries, obs, seeds)
         if max(carries) >= 2:
@@ -267,7 +272,9 @@ class Broken(Wanderer):
         return actions, after
 
 
-@pytest.mark.parametrize(("how", "reason"), [("raises", "lost my weights"), ("nan", "not finite at step 8")])
+@pytest.mark.parametrize(
+    ("how", "reason"), [("raises", "lost my weights"), ("nan", "not finite at step 8"), ("never starts", "no weights")]
+)
 def test_a_policy_that_fails_makes_voids_and_not_failures(tmp_path, how, reason):
     finished = run(tmp_path, policy=Broken(how))
     assert {r.verdict for r in finished.records} == {"void"}

@@ -422,3 +422,18 @@ def test_events_on_real_scenes_touch_nothing(suite: str, index: int):
     change = Change.make("move_object", object=task.trigger_entity, delta_position_m=delta)
     wrong = dataclasses.replace(case, scenario=dataclasses.replace(case.scenario, change=change))
     assert min(penetrations(task, model, wrong).values()) < -0.001
+
+
+@pytest.mark.skipif(not CATALOGUE.exists(), reason="the released JSON schemas are not next to this checkout")
+def test_a_sampled_manifest_satisfies_the_released_schema(tasks: list[Task]):
+    jsonschema = pytest.importorskip("jsonschema", reason="needs the extra: dev")
+    from referencing import Registry, Resource
+
+    folder = CATALOGUE.parents[2] / "schemas"
+    schema, scenario = (json.loads((folder / f"{name}.schema.json").read_text()) for name in ("manifest", "scenario"))
+    registry = Registry().with_resource(scenario["$id"], Resource.from_contents(scenario))
+    validator = jsonschema.Draft202012Validator(schema, registry=registry)
+    data = json.loads(dump_manifest(sample_manifest(tasks, 48, 0)))
+    validator.validate(data)
+    data["cases"][0]["scenario"]["severity"] = "extreme"
+    assert not validator.is_valid(data)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib.util
 import json
 import os
 import sys
@@ -35,9 +36,25 @@ ATTEMPTS = 10
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    _without_log_file()
     for line in sys.stdin:
         answers.write(json.dumps(_answer(json.loads(line))) + "\n")
         answers.flush()
+
+
+def _without_log_file() -> None:
+    """Keeps robosuite from opening its log file, which has one fixed name a machine: a second user could not open it."""
+    package = importlib.util.find_spec("robosuite")
+    folders = list(package.submodule_search_locations or ()) if package is not None else []
+    if not folders:
+        return  # LIBERO's own import error says what is missing
+    spec = importlib.util.spec_from_file_location("robosuite.macros", Path(folders[0]) / "macros.py")
+    assert spec is not None
+    assert spec.loader is not None
+    macros = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(macros)
+    macros.FILE_LOGGING_LEVEL = None  # type: ignore[attr-defined] # a setting of the module's
+    sys.modules["robosuite.macros"] = macros
 
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:

@@ -24,14 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from mjx_bench.errors import BenchError
-
-ENV_VAR = "MJX_BENCH_CACHE"
-
-
-def default_root() -> Path:
-    """`$MJX_BENCH_CACHE` if set, else `~/.cache/mjx-bench`."""
-    override = os.environ.get(ENV_VAR)
-    return Path(override).expanduser() if override else Path.home() / ".cache" / "mjx-bench"
+from mjx_bench.runtime import cache_root
 
 
 def digest(data: bytes) -> str:
@@ -53,7 +46,7 @@ class Cache:
 
     @classmethod
     def default(cls) -> Cache:
-        return cls(default_root())
+        return cls(cache_root())
 
     @property
     def blobs(self) -> Path:

@@ -6,6 +6,7 @@ cache and import neither LIBERO nor robosuite.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import queue
@@ -132,8 +133,14 @@ def build(
 
     if not todo.empty():
         with ThreadPoolExecutor(max_workers=max(1, min(workers, todo.qsize()))) as pool:
-            for future in [pool.submit(work) for _ in range(workers)]:
-                future.result()  # an error in a worker is this call's error
+            try:
+                for future in [pool.submit(work) for _ in range(workers)]:
+                    future.result()  # an error in a worker is this call's error
+            except BaseException:
+                with contextlib.suppress(queue.Empty):
+                    while True:  # leave the workers nothing more than the tasks in their hands
+                        todo.get_nowait()
+                raise
     return [failure for _, failure in sorted(failures, key=lambda item: item[0])]
 
 

@@ -123,7 +123,9 @@ class MujocoC:
         s.entity_pos[ids] = f.xpos[ids[:, None], scene.entity_body]
         s.region_pos[ids] = f.site_xpos[ids[:, None], scene.region_site]
         s.region_mat[ids] = f.site_xmat[ids[:, None], scene.region_site].reshape(len(ids), -1, 3, 3)
-        s.touch[ids] = f.sensordata[ids[:, None], scene.touch_sensor] > 0
+        if scene.touch_start.size:
+            found = f.sensordata[ids[:, None], scene.touch_sensor] > 0
+            s.touch[ids] = np.logical_or.reduceat(found, scene.touch_start, axis=1)
 
     def _entity_now(self, ids: np.ndarray) -> np.ndarray:
         """[n, E, 3] positions that events read and write: the free joint's, or the model's for a fixture."""

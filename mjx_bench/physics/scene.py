@@ -8,9 +8,8 @@ import mujoco
 import numpy as np
 
 from mjx_bench.control.arm import ArmIndex, index_arm
-from mjx_bench.errors import BenchError
 from mjx_bench.signals import SignalIndex
-from mjx_bench.task import Scene
+from mjx_bench.task import Entity, Scene
 
 # Bytes of per-lane solver memory. LIBERO asks for far more than its scenes use, and every lane reserves it; a lane that
 # runs out is voided.
@@ -22,7 +21,7 @@ class SceneModel:
     """A compiled scene.
 
     Attributes:
-      model: texture-free, with one contact sensor a touch pair.
+      model: texture-free, with contact sensors for every touch pair.
       index: columns of the signals.
       arm: addresses of the arm.
       entity_body: int [E] root bodies.
@@ -31,7 +30,8 @@ class SceneModel:
       entity_bodies: E lists of all bodies of the entity.
       region_site: int [R] sites.
       joint_qpos: int [J] articulation joints.
-      touch_sensor: int [P] addresses in sensordata.
+      touch_sensor: int [S] addresses in sensordata of the sensors of all pairs, pair by pair.
+      touch_start: int [P] where each pair's begin.
       gripper_qpos: int [2] finger joints.
       hand_body: body whose orientation is reported.
     """
@@ -46,6 +46,7 @@ class SceneModel:
     region_site: np.ndarray
     joint_qpos: np.ndarray
     touch_sensor: np.ndarray
+    touch_start: np.ndarray
     gripper_qpos: np.ndarray
     hand_body: int
 
@@ -53,31 +54,17 @@ class SceneModel:
 def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...]) -> SceneModel:
     """Compiles `scene` with a contact sensor for every pair in `touches`.
 
-    A pair is sensed between the two entities' body subtrees, which costs a fraction of a sensor for every pair of geoms.
-
     Raises:
-      BenchError: a name is missing in the model, or an entity's touching geoms are not its subtree's colliding geoms.
+      BenchError: a part of the robot is missing in the model.
     """
     spec = scene.load_spec()
     spec.memory = ARENA_BYTES
-    sensors = []
-    for a, b in touches:
-        sensor = spec.add_sensor(
-            name=f"touch:{a}:{b}",
-            type=mujoco.mjtSensor.mjSENS_CONTACT,
-            objtype=mujoco.mjtObj.mjOBJ_XBODY,
-            objname=scene.entities[a].body,
-            reftype=mujoco.mjtObj.mjOBJ_XBODY,
-            refname=scene.entities[b].body,
-            # Data: whether a contact was found. No reduction, one slot.
-            intprm=[1 << int(mujoco.mjtConDataField.mjCONDATA_FOUND), 0, 1],
-        )
-        sensors.append(sensor.name)
-    model = spec.compile()
-    stages = {model.sensor_needstage[model.sensor(s).id] for s in sensors}
+    plain = spec.compile()
+    touching = {name: _touching(plain, scene.entities[name]) for name in {n for pair in touches for n in pair}}
+    sensors = [[_add_touch(spec, x, y) for x in touching[a] for y in touching[b]] for a, b in touches]
+    model = spec.compile() if touches else plain
+    stages = {model.sensor_needstage[model.sensor(s).id] for group in sensors for s in group}
     assert stages <= {int(mujoco.mjtStage.mjSTAGE_POS)}, "engines read touches together with poses"
-    for name in {n for pair in touches for n in pair}:
-        _check_contact_geoms(model, scene, name)
 
     entities = tuple(scene.entities)
     regions = tuple(scene.regions)
@@ -94,7 +81,8 @@ def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...]) -> SceneMo
         entity_bodies=tuple(_subtree(model, b) for b in body),
         region_site=np.array([model.site(r).id for r in regions], np.int64),
         joint_qpos=np.array([model.joint(j).qposadr[0] for j in joints], np.int64),
-        touch_sensor=np.array([model.sensor(s).adr[0] for s in sensors], np.int64),
+        touch_sensor=np.array([model.sensor(s).adr[0] for group in sensors for s in group], np.int64),
+        touch_start=np.cumsum([0, *(len(group) for group in sensors[:-1])])[: len(sensors)],
         gripper_qpos=np.array([model.joint(j).qposadr[0] for j in scene.robot.gripper_joints], np.int64),
         hand_body=model.body(scene.robot.hand_body).id,
     )
@@ -109,15 +97,35 @@ def _subtree(model: mujoco.MjModel, root: int) -> np.ndarray:
     return np.array(sorted(inside), np.int64)
 
 
-def _check_contact_geoms(model: mujoco.MjModel, scene: Scene, name: str) -> None:
-    entity = scene.entities[name]
+Part = tuple[mujoco.mjtObj, str]
+
+
+def _touching(model: mujoco.MjModel, entity: Entity) -> list[Part]:
+    """What to sense for an entity's contacts: its body tree where that is right, else its touching geoms one by one.
+
+    A sensor for a body tree costs a fraction of one for each geom. But some fixtures have visual geoms that collide and do
+    not count as touching (the flat stove's), and those must not be sensed.
+    """
     bodies = _subtree(model, model.body(entity.body).id)
     collides = (model.geom_contype | model.geom_conaffinity) != 0
-    sensed = {model.geom(g).name for g in np.flatnonzero(np.isin(model.geom_bodyid, bodies) & collides)}
-    judged = {g for g in entity.contact_geoms if collides[model.geom(g).id]}
-    if sensed != judged:
-        odd = sorted(sensed ^ judged)
-        raise BenchError(
-            f"touching {name!r} cannot be sensed by its body: geom {odd[0]!r} is in its body tree or in its list of"
-            f" touching geoms, but not in both ({len(odd)} such)"
-        )
+    in_tree = {model.geom(g).name for g in np.flatnonzero(np.isin(model.geom_bodyid, bodies) & collides)}
+    counted = {g for g in entity.contact_geoms if collides[model.geom(g).id]}
+    if in_tree == counted:
+        return [(mujoco.mjtObj.mjOBJ_XBODY, entity.body)]
+    return [(mujoco.mjtObj.mjOBJ_GEOM, g) for g in sorted(counted)]
+
+
+def _add_touch(spec: mujoco.MjSpec, a: Part, b: Part) -> str:
+    """Adds a sensor that is positive while anything of `a` is in contact with anything of `b`; returns its name."""
+    name = f"touch:{a[1]}:{b[1]}"
+    spec.add_sensor(
+        name=name,
+        type=mujoco.mjtSensor.mjSENS_CONTACT,
+        objtype=a[0],
+        objname=a[1],
+        reftype=b[0],
+        refname=b[1],
+        # Data: whether a contact was found. No reduction, one slot.
+        intprm=[1 << int(mujoco.mjtConDataField.mjCONDATA_FOUND), 0, 1],
+    )
+    return name

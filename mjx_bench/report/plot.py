@@ -91,7 +91,7 @@ def _ending(record: Any) -> str:
 def _top_view(ax: Any, base: np.ndarray, dynamic: np.ndarray, struck: int, pair: Pair) -> None:
     assert pair.dynamic is not None
     assert pair.dynamic.event is not None
-    ax.plot(base[:, 0], base[:, 1], color=BASE_COLOUR, lw=2.4, alpha=0.75, label="base hand")
+    ax.plot(base[:, 0], base[:, 1], color=BASE_COLOUR, lw=5, alpha=0.45, label="base hand")
     ax.plot(
         dynamic[struck - 1 :, 0],
         dynamic[struck - 1 :, 1],
@@ -122,14 +122,18 @@ def _top_view(ax: Any, base: np.ndarray, dynamic: np.ndarray, struck: int, pair:
         ax.plot(*after[:2], "o", color=OBJECT_COLOUR, mec="white", ms=13, zorder=3, label=None if i else "object after")
         arrow = {"arrowstyle": "-|>", "color": OBJECT_COLOUR, "lw": 1.6, "shrinkA": 8, "shrinkB": 8}
         ax.annotate("", after[:2], before[:2], arrowprops=arrow, zorder=4)
-        centimetres = 100 * np.linalg.norm(after - before)
+        distance = float(np.linalg.norm(after - before))
+        # Beyond the arrow's head, where neither the arrow nor the place it came from can be.
+        along = (after - before)[:2] / max(distance, 1e-9)
         ax.annotate(
-            f"{name}\n{centimetres:.0f} cm",
+            f"{name}\n{100 * distance:.0f} cm",
             after[:2],
-            xytext=(10, -4),
+            xytext=14 * along,
             textcoords="offset points",
-            va="top",
+            ha="left" if along[0] >= 0 else "right",
+            va="bottom" if along[1] >= 0 else "top",
             color=OBJECT_COLOUR,
+            bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1},
         )
     ax.set(title="from above", xlabel="x (m), away from the robot", ylabel="y (m)")
     ax.set_aspect("equal", adjustable="datalim")
@@ -140,7 +144,7 @@ def _top_view(ax: Any, base: np.ndarray, dynamic: np.ndarray, struck: int, pair:
 def _height(ax: Any, base: np.ndarray, dynamic: np.ndarray, struck: int, pair: Pair) -> None:
     assert pair.base is not None
     assert pair.dynamic is not None
-    ax.plot(np.arange(1, len(base) + 1), base[:, 2], color=BASE_COLOUR, lw=2.4, alpha=0.75)
+    ax.plot(np.arange(1, len(base) + 1), base[:, 2], color=BASE_COLOUR, lw=5, alpha=0.45)
     after = dynamic[struck - 1 :, 2]
     ax.plot(np.arange(struck, struck + len(after)), after, color=DYNAMIC_COLOUR, lw=1.8)
     for path, colour in ((base, BASE_COLOUR), (dynamic, DYNAMIC_COLOUR)):

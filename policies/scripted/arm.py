@@ -21,7 +21,13 @@ from policies.scripted.motion import (
     Response,
     response,
     rotation,
+    rotation_error,
 )
+
+# The Panda's wrist centre with the hand pointing down: above the grip site, and this much nearer to the base.
+_WRIST_ABOVE, _WRIST_OFFSET = 0.204, 0.088
+# From shoulder to wrist. The elbow's stop is at 0.71 m; the last centimetre costs stiffness where it is needed most.
+_STRETCH = 0.70
 
 _POSTURE_KP = 10.0  # null-space spring, robosuite's value; its damping is critical
 _REFRESH = 5  # substeps between fresh inertias: position errors stay below 1 mm, at half the cost
@@ -33,6 +39,7 @@ class Arm:
     Attributes:
       model: the compiled robot.
       substeps: physics steps a control step.
+      shoulder: [3] where the upper arm turns, world metres.
     """
 
     def __init__(self, task: Task):
@@ -61,6 +68,15 @@ class Arm:
         self.dofs = [int(model.joint(j).dofadr[0]) for j in robot.arm_joints]
         self.fingers = [int(model.joint(j).qposadr[0]) for j in robot.gripper_joints]
         self.limits = np.asarray(robot.torque_limits, float)
+        data = mujoco.MjData(model)
+        mujoco.mj_kinematics(model, data)
+        self.shoulder = data.xanchor[model.joint(robot.arm_joints[1]).id].copy()
+
+    def overreach(self, site: np.ndarray) -> np.ndarray:
+        """How far [G] grip sites [G, 3] lie beyond the stretched arm with the hand pointing down, metres, 0 within reach."""
+        d = site - self.shoulder
+        across = np.hypot(d[:, 0], d[:, 1]) - _WRIST_OFFSET
+        return np.maximum(0.0, np.hypot(across, d[:, 2] + _WRIST_ABOVE) - _STRETCH)
 
     def place(self, data, view: View) -> None:
         """Puts the robot of `data` (an MjData of `model`) where the observation has it, at rest."""
@@ -156,4 +172,5 @@ class ArmPlant:
         self.pos = data.site_xpos[arm.site].copy()
         self.rot = data.xmat[arm.hand].reshape(3, 3).copy()
         self.motion = Motion(twist[:3], twist[3:], held)
+        self.left = rotation_error(held, self.rot)
         self.response = arm.response(data)

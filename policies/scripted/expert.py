@@ -120,7 +120,7 @@ class Reactive:
         """A whole plan for the current atom."""
         atom = task.goal[carry.atom]
         entity = atom.args[0]
-        hold = planner.choose(self._library, task, view, entity, carry.failed)
+        hold = planner.choose(self._library, task, view, atom, carry.failed)
         if hold is None:
             return dataclasses.replace(carry, plan=(), hold=None), Cursor()
         steps, grip = pick_and_place(self._library, task, view, carry.atom, hold, view.eef)
@@ -220,7 +220,7 @@ class OpenLoop:
         chunks = [np.zeros((0, 7), np.float32)]
         left = task.horizon
         for index, atom in enumerate(task.goal):
-            hold = planner.choose(self._library, task, view, atom.args[0], ())
+            hold = planner.choose(self._library, task, view, atom, ())
             if hold is None:
                 continue
             steps, _ = pick_and_place(self._library, task, view, index, hold, plant.pos)

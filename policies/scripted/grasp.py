@@ -36,14 +36,14 @@ class Grasp:
       offset: [3] grip site relative to the object's origin, metres.
       angle: direction of the finger axis about z, radians in [0, pi).
       width: thickness between the pads, metres.
-      deepest: how far below `offset` the top of the material lies is a matter of taste; this is the material's top height.
+      top: height of the material between the fingers above the object's origin, metres.
       cost: lower is better; 0 is a centred grasp on parallel faces.
     """
 
     offset: np.ndarray
     angle: float
     width: float
-    deepest: float
+    top: float
     cost: float
 
 

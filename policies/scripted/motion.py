@@ -18,7 +18,7 @@ KP = 150.0  # 1/s^2, robosuite's OSC_POSE default
 KD = 2.0 * np.sqrt(KP)  # 1/s, damping ratio 1
 TRANSLATION_SCALE = 0.05  # metres a unit of action
 ROTATION_SCALE = 0.5  # radians a unit of action
-OPEN, CLOSED = -1.0, 1.0  # LIBERO's gripper signs
+OPEN, HALT, CLOSED = -1.0, 0.0, 1.0  # LIBERO's gripper signs
 PHYSICS_DT = 0.002  # seconds
 
 _SPEED = 0.23  # m/s; with the action held at 1 an ideal axis settles at 0.258
@@ -31,14 +31,20 @@ TURN_TOLERANCE = 0.07
 _FUNNEL_FOOT, _FUNNEL_SLOPE, _FUNNEL_TOP = 0.003, 8.0, 0.08
 
 
+_ZERO = np.zeros(3)
+_ZERO.flags.writeable = False
+_IDENTITY = np.eye(3)
+_IDENTITY.flags.writeable = False
+
+
 def rotation(axis_angle: np.ndarray) -> np.ndarray:
     """[3] axis-angle (radians) to a [3, 3] rotation matrix (Rodrigues)."""
     angle = float(np.sqrt(axis_angle @ axis_angle))
     if angle < 1e-12:
-        return np.eye(3)
+        return _IDENTITY
     x, y, z = axis_angle / angle
     k = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.eye(3) + np.sin(angle) * k + (1.0 - np.cos(angle)) * (k @ k)
+    return _IDENTITY + np.sin(angle) * k + (1.0 - np.cos(angle)) * (k @ k)
 
 
 def rotation_error(goal: np.ndarray, current: np.ndarray) -> np.ndarray:
@@ -107,12 +113,14 @@ class Plant(Protocol):
       pos: [3] end-effector position, world metres.
       rot: [3, 3] hand orientation, world.
       motion: velocities and held goal.
+      left: [3] rotation left to the held goal, axis-angle, world.
       response: the linear map of the next control step.
     """
 
     pos: np.ndarray
     rot: np.ndarray
     motion: Motion
+    left: np.ndarray
     response: Response
 
     def step(self, action: np.ndarray) -> None:
@@ -125,17 +133,19 @@ class LinearPlant:
 
     def __init__(self, pos: np.ndarray, rot: np.ndarray, motion: Motion, response: Response):
         self.pos, self.rot, self.motion, self.response = pos, rot, motion, response
+        self.left = rotation_error(motion.held, rot)
 
     def step(self, action: np.ndarray) -> None:
         """See `Plant`."""
         held = self.motion.held
         if action[3:6].any():
-            held = rotation(ROTATION_SCALE * action[3:6]) @ self.rot
-        left = rotation_error(held, self.rot)
-        state = np.concatenate([np.zeros(3), self.motion.vel, left, self.motion.spin])
+            self.left = ROTATION_SCALE * action[3:6]
+            held = rotation(self.left) @ self.rot
+        state = np.concatenate([_ZERO, self.motion.vel, self.left, self.motion.spin])
         state = self.response.state @ state + self.response.goal @ (TRANSLATION_SCALE * action[:3])
         self.pos = self.pos + state[:3]
-        self.rot = rotation(left - state[6:9]) @ self.rot
+        self.rot = rotation(self.left - state[6:9]) @ self.rot
+        self.left = state[6:9]
         self.motion = Motion(state[3:6], state[9:12], held)
 
 
@@ -182,7 +192,7 @@ def command(plant: Plant, waypoint: Waypoint) -> np.ndarray:
     """
     action = np.zeros(7)
     action[6] = waypoint.grip
-    left = rotation_error(plant.motion.held, plant.rot)
+    left = plant.left
     turn = rotation_error(waypoint.rot, plant.rot)
     angle = float(np.sqrt(turn @ turn))
     if angle > TURN_TOLERANCE:

@@ -12,16 +12,22 @@ from mjx_bench.task import Atom, Task
 from policies.scripted import goals
 from policies.scripted.arm import Arm
 from policies.scripted.geometry import SceneShapes, View, load_shapes
-from policies.scripted.grasp import MAX_HALF_OPENING, Grasp, canonical, find_grasps, hand_rotation, lowest_site
-from policies.scripted.motion import CLOSED, OPEN, Waypoint
+from policies.scripted.grasp import MAX_HALF_OPENING, TIP_BELOW, Grasp, canonical, find_grasps, hand_rotation, lowest_site
+from policies.scripted.motion import CLOSED, HALT, OPEN, Waypoint
 
-PICK, CLOSE, CARRY, RELEASE = ("rise", "over", "reach"), ("close",), ("lift", "carry", "lower"), ("release", "leave")
+PICK = ("rise", "over", "open", "shape", "reach")
+CLOSE, CARRY = ("close",), ("lift", "carry", "lower")
 
-_CLOSE_STEPS = 8  # the gripper command crosses its range in 8 control steps
+_STROKE = 0.01  # metres that the gap between the fingers changes a control step
+FULLY_OPEN = 2 * MAX_HALF_OPENING
+_FULL_STROKE_STEPS = 8
+_OUT_OF_REACH = 0.10  # metres beyond the stretched arm at which an object is given up
+_NARROW = 0.010  # between each finger and the object when fingers go in half closed
+_SQUEEZE_STEPS = 4  # for the grip force to build up once the pads touch
 _HOVER = 0.045  # above the grasp when the fingers arrive over the object
 _MARGIN = 0.03  # kept above things that are flown over
 _SWATH = 0.10  # half width of the corridor that must be clear, about the hand's reach
-_CONSIDERED = 24  # grasps compared with the surroundings
+_CONSIDERED = 64  # grasps compared with the surroundings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Hold:
       rot: [3, 3] hand orientation.
       angle: finger axis about world z, radians.
       width: thickness between the pads, metres.
+      gap: opening of the fingers on the way in, metres; less than all of it where neighbours leave little room.
     """
 
     index: int
@@ -41,6 +48,7 @@ class Hold:
     rot: np.ndarray
     angle: float
     width: float
+    gap: float
 
 
 class Library:
@@ -77,12 +85,16 @@ class Library:
             return self._grasps[key], heading
 
 
-def choose(library: Library, task: Task, view: View, entity: str, failed: Collection[int]) -> Hold | None:
-    """The grasp of an object with the best trade of quality, turning of the wrist and room around it.
+def choose(library: Library, task: Task, view: View, atom: Atom, failed: Collection[int]) -> Hold | None:
+    """The grasp of the atom's object with the best trade of quality, turning of the wrist, reach, and room around it.
+
+    Args:
+      failed: table indices to avoid.
 
     Returns:
-      None when nothing of the object fits between the fingers.
+      None when nothing of the object fits between the fingers, or it has gone where the arm cannot follow.
     """
+    entity = atom.args[0]
     table, heading = library.grasps(task, view, entity)
     order = [i for i in range(len(table)) if i not in failed] or list(range(len(table)))
     if not order:
@@ -90,40 +102,55 @@ def choose(library: Library, task: Task, view: View, entity: str, failed: Collec
     c, s = np.cos(heading), np.sin(heading)
     turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
     origin = view.pos(entity)
+    beyond = library.arm(task).overreach
+    if beyond(origin[None])[0] > _OUT_OF_REACH:
+        return None
     reference = np.arctan2(view.hand_rot[1, 1], view.hand_rot[0, 1])  # of the finger axis now
 
-    def wrist(grasp: Grasp) -> float:
-        return abs((grasp.angle + heading - reference + np.pi / 2) % np.pi - np.pi / 2)
+    def base_cost(i: int) -> float:
+        wrist = abs((table[i].angle + heading - reference + np.pi / 2) % np.pi - np.pi / 2)
+        return table[i].cost + 0.25 * wrist
 
-    order.sort(key=lambda i: table[i].cost + 0.25 * wrist(table[i]))
-    # Neighbouring entries of a table are near copies: a failure rules out what is like it only by its place in the order.
+    order.sort(key=base_cost)
     order = order[:_CONSIDERED]
     sites = np.array([origin + turn @ table[i].offset for i in order])
     angles = np.array([table[i].angle + heading for i in order])
-    tops = np.array([origin[2] + table[i].deepest for i in order])
+    tops = np.array([origin[2] + table[i].top for i in order])
+    half = np.array([0.5 * table[i].width + _NARROW for i in order])
     near = view.others(entity)
-    near = near[(np.abs(near[:, :2] - origin[:2]).max(1) < 0.2) & (near[:, 2] > sites[:, 2].min() - 0.03)]
-    room = lowest_site(_thin(near), sites[:, :2], angles, np.full(len(order), MAX_HALF_OPENING)) + 0.004
-    z = np.maximum(sites[:, 2], room)
-    shallow = np.maximum(0.0, z - (tops - 0.004))  # fingers would close above the object
-    cost = np.array([table[i].cost + 0.25 * wrist(table[i]) for i in order])
-    best = int(np.argmin(cost + 6.0 * (z - sites[:, 2]) + 100.0 * shallow))
+    near = near[(np.abs(near[:, :2] - origin[:2]).max(1) < 0.2) & (near[:, 2] > sites[:, 2].min() - TIP_BELOW)]
+    wide_room = lowest_site(_thin(near), sites[:, :2], angles, np.full(len(order), MAX_HALF_OPENING))
+    # The table knows that the object itself leaves room for open fingers, not for narrow ones.
+    around = _thin(np.vstack([near, view.cloud(entity)]))
+    narrow_room = lowest_site(around, sites[:, :2], angles, np.minimum(half, MAX_HALF_OPENING))
+    far = beyond(sites) + beyond(sites + (goals.target_point(view, task, atom) - origin))
+    base = np.array([base_cost(i) for i in order]) + 20.0 * far
+
+    best, gap, z, lowest = 0, 0.0, 0.0, np.inf
+    for room, gaps, extra in ((wide_room, np.full(len(order), FULLY_OPEN), 0.0), (narrow_room, 2 * half, 0.15)):
+        height = np.maximum(sites[:, 2], room + 0.004)
+        shallow = np.maximum(0.0, height - (tops - 0.010))
+        cost = base + extra + 6.0 * (height - sites[:, 2]) + 100.0 * shallow
+        k = int(np.argmin(cost))
+        if cost[k] < lowest:
+            best, gap, z, lowest = k, float(gaps[k]), float(height[k]), float(cost[k])
     site = sites[best].copy()
     # When every way in is blocked, go in anyway: pushing a neighbour aside beats standing still.
-    site[2] = min(z[best], max(sites[best, 2], tops[best] - 0.004))
-    return Hold(order[best], site, hand_rotation(angles[best], view.hand_rot), float(angles[best]), table[order[best]].width)
+    site[2] = min(z, max(site[2], tops[best] - 0.004))
+    angle = float(angles[best])
+    return Hold(order[best], site, hand_rotation(angle, view.hand_rot), angle, table[order[best]].width, gap)
 
 
-def _thin(points: np.ndarray, cell: float = 0.004) -> np.ndarray:
-    """Keeps the highest point of each vertical column of `cell` metres: all that a gripper from above can meet."""
+def _thin(points: np.ndarray, cell: float = 0.005) -> np.ndarray:
+    """The highest point [N, 3] of each vertical column of `cell` metres: all that a gripper from above can meet."""
     if len(points) == 0:
         return points
-    ij = np.floor(points[:, :2] / cell).astype(np.int64)
-    ij -= ij.min(0)
-    column = ij[:, 0] * (int(ij[:, 1].max()) + 1) + ij[:, 1]
-    order = np.lexsort((points[:, 2], column))
-    last = np.flatnonzero(np.append(np.diff(column[order]) != 0, True))
-    return points[order[last]]
+    low = points[:, :2].min(0)
+    ij = ((points[:, :2] - low) / cell).astype(np.int64)
+    top = np.full(ij.max(0) + 1, -np.inf)
+    np.maximum.at(top, (ij[:, 0], ij[:, 1]), points[:, 2])
+    i, j = np.nonzero(top > -np.inf)
+    return np.column_stack([low[0] + (i + 0.5) * cell, low[1] + (j + 0.5) * cell, top[i, j]])
 
 
 def clearance(view: View, without: str, start: np.ndarray, end: np.ndarray) -> float:
@@ -147,8 +174,16 @@ def pick(view: View, entity: str, hold: Hold, start: np.ndarray) -> list[Waypoin
         plan.append(Waypoint("rise", np.array([start[0], start[1], high]), hold.rot, OPEN, tolerance=0.02))
     if aside > 0.02 or start[2] > high:
         plan.append(Waypoint("over", over, hold.rot, OPEN, tolerance=0.015))
-    plan.append(Waypoint("reach", hold.site, hold.rot, OPEN, tolerance=0.004, speed=0.2, patience=40, funnel=True))
-    plan.append(Waypoint("close", hold.site, hold.rot, CLOSED, tolerance=0.05, dwell=_CLOSE_STEPS, patience=4))
+    approach = OPEN
+    if hold.gap < FULLY_OPEN - _STROKE:
+        # The sign of the action moves the fingers and zero stops them: count the steps from fully open.
+        shut = int(round((FULLY_OPEN - hold.gap) / _STROKE)) - 1
+        plan.append(Waypoint("open", over, hold.rot, OPEN, tolerance=0.02, dwell=_FULL_STROKE_STEPS))
+        plan.append(Waypoint("shape", over, hold.rot, CLOSED, tolerance=0.05, dwell=shut, patience=4))
+        approach = HALT
+    plan.append(Waypoint("reach", hold.site, hold.rot, approach, tolerance=0.004, speed=0.2, patience=40, funnel=True))
+    squeeze = int(np.ceil((FULLY_OPEN - hold.width) / _STROKE)) + _SQUEEZE_STEPS
+    plan.append(Waypoint("close", hold.site, hold.rot, CLOSED, tolerance=0.05, dwell=squeeze, patience=4))
     return plan
 
 
@@ -175,6 +210,7 @@ def place(
             plan.append(Waypoint("lift", lift, hold.rot, CLOSED, tolerance=0.02, speed=0.2))
         plan.append(Waypoint("carry", over, hold.rot, CLOSED, tolerance=0.02, speed=0.21))
     plan.append(Waypoint("lower", end, hold.rot, CLOSED, tolerance=0.005, speed=0.18, patience=40, funnel=True))
-    plan.append(Waypoint("release", end, hold.rot, OPEN, tolerance=0.05, dwell=_CLOSE_STEPS, patience=4))
+    let_go = int(np.ceil(hold.width / _STROKE)) + _SQUEEZE_STEPS
+    plan.append(Waypoint("release", end, hold.rot, OPEN, tolerance=0.05, dwell=let_go, patience=4))
     plan.append(Waypoint("leave", leave, hold.rot, OPEN, tolerance=0.02))
     return plan
