@@ -52,12 +52,13 @@ class LaneView:
         )
 
 
-def resolve(change: Change, view: LaneView) -> tuple[list[Edit], dict[str, Any]]:
+def resolve(change: Change, view: LaneView, *, faithful: bool = False) -> tuple[list[Edit], dict[str, Any]]:
     """Turns one change into edits of one lane.
 
     Args:
       change: a checked operation.
       view: the lane at the moment of the event.
+      faithful: removed objects go where the reference puts them, under the floor, and come back as they tumbled.
 
     Returns:
       edits: for `Physics.edit`.
@@ -72,9 +73,11 @@ def resolve(change: Change, view: LaneView) -> tuple[list[Edit], dict[str, Any]]
     edits: list[Edit]
     if change.operation == "remove_object":
         name = change.fields["object"]
-        edits = [Park(name, PARK_ORIGIN + list(view.position).index(name) * PARK_SPACING)]
+        slot = PARK_ORIGIN + list(view.position).index(name) * PARK_SPACING
+        reference = np.array(change.fields["offworld_position_m"], np.float64)
+        edits = [Park(name, reference, floating=False) if faithful else Park(name, slot)]
     elif change.operation in ("move_object", "insert_obstacle", "insert_distractors"):
-        edits = [_put(part, view) for part in change.parts]
+        edits = [_put(part, view, faithful) for part in change.parts]
     else:
         raise BenchError(
             f"{change.operation} changes the instruction; this engine runs physical and visual changes only"
@@ -87,14 +90,14 @@ def resolve(change: Change, view: LaneView) -> tuple[list[Edit], dict[str, Any]]
     return edits, {"operation": change.operation, "moved": moved}
 
 
-def apply_change(change: Change, physics: Physics, lane: int) -> dict[str, Any]:
+def apply_change(change: Change, physics: Physics, lane: int, *, faithful: bool = False) -> dict[str, Any]:
     """Resolves `change` on `lane` and applies it there; returns the record's details."""
-    edits, details = resolve(change, LaneView.of(physics, lane))
+    edits, details = resolve(change, LaneView.of(physics, lane), faithful=faithful)
     physics.edit(lane, edits)
     return details
 
 
-def _put(part: Mapping[str, Any], view: LaneView) -> SetPosition:
+def _put(part: Mapping[str, Any], view: LaneView, faithful: bool) -> SetPosition:
     """One placement. A removed object comes back with the orientation that it was taken away with."""
     name = part["object"]
     pos = _beside_path(part, view) if "path_target" in part else _requested(part, view)
@@ -103,7 +106,7 @@ def _put(part: Mapping[str, Any], view: LaneView) -> SetPosition:
         if parked is None:
             raise BenchError(f"{name!r} is to come back at the height it was taken from, and nothing took it away")
         pos[2] = parked.pos[2]
-    return SetPosition(name, pos, None if parked is None else parked.quat)
+    return SetPosition(name, pos, None if parked is None or faithful else parked.quat)
 
 
 def _requested(part: Mapping[str, Any], view: LaneView) -> np.ndarray:

@@ -1,8 +1,9 @@
 """Pairs: one Base arm, and one Dynamic arm for every event that is tried on it.
 
 A Base arm is run once and shared by all cases that differ in their event only. When a case's trigger holds, the lane is
-snapshotted; the Dynamic arm starts from there, in whatever lane is free next, with the same actions in flight. An event
-that never fires leaves the Dynamic arm equal to its base, and is recorded so.
+snapshotted; the Dynamic arm starts from there, in whatever lane is free next, with the same actions in flight (a fork). Or
+it starts at the beginning, executes what the Base arm executed, and must arrive at the same bits (a replay): the audit of a
+fork. An event that never fires leaves the Dynamic arm equal to its base, and is recorded so.
 """
 
 from __future__ import annotations
@@ -21,11 +22,31 @@ from mjx_bench.errors import BenchError
 from mjx_bench.events import apply_change
 from mjx_bench.physics.base import Physics, Snapshot
 from mjx_bench.policy import Policy
-from mjx_bench.predicates import Test
+from mjx_bench.predicates import Test, goal_index
 from mjx_bench.rollout import Episode, Rollout
 from mjx_bench.task import Task
 from mjx_bench.triggers import compile_trigger, trigger_distance
 from mjx_bench.types import Arm, Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class Arms:
+    """How arms are run.
+
+    Attributes:
+      query_interval, horizon: Q and H.
+      replay: Dynamic arms replay their prefix instead of forking.
+      no_event: nothing changes at the trigger: both arms must come out equal (an A/A run).
+      faithful: removed objects behave as in the reference.
+      run_on: success does not end an episode.
+    """
+
+    query_interval: int
+    horizon: int
+    replay: bool = False
+    no_event: bool = False
+    faithful: bool = False
+    run_on: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +99,7 @@ class ArmResult:
     reason: str
     end_step: int
     success_step: int | None
+    success_end: bool
     query_steps: tuple[int, ...]
     arrays: Mapping[str, np.ndarray]
     init_sha256: str | None
@@ -110,7 +132,7 @@ class Hit:
 
 @dataclasses.dataclass
 class _Run:
-    """One lane's occupant: a Base arm (`hit` and `base` are None) or the Dynamic arm of `hit`.
+    """One lane's occupant: a Base arm (`hit` and `base` are None) or the Dynamic arm of `hit`, `replaying` up to its event.
 
     A Base arm that is recorded already is `abandoned` once every trigger it was run again for has fired. A Dynamic arm that
     ends before its base waits in the base's `early`: which queries both arms made is known only then.
@@ -123,6 +145,7 @@ class _Run:
     hit: Hit | None = None
     hits: dict[str, Hit] = dataclasses.field(default_factory=dict)
     event: Mapping[str, Any] | None = None
+    replaying: bool = False
     abandoned: bool = False
     base_queries: tuple[int, ...] | None = None
     early: list[tuple[Case, ArmResult]] = dataclasses.field(default_factory=list)
@@ -138,7 +161,7 @@ class PairRunner:
       task: the task of all jobs.
       physics: the lanes.
       policy: what acts.
-      query_interval, horizon: Q and H.
+      arms: how.
       success: signals to bool [B].
       emit: receives every finished arm that a job wants, as soon as it is known.
       stopped: polled between ticks; when it answers True, `run` returns with arms unfinished.
@@ -149,17 +172,28 @@ class PairRunner:
         task: Task,
         physics: Physics,
         policy: Policy,
-        query_interval: int,
-        horizon: int,
+        arms: Arms,
         success: Test,
         emit: Emit,
         stopped: Callable[[], bool],
     ) -> None:
         self._task = task
         self._physics = physics
+        self._arms = arms
         self._emit = emit
         self._stopped = stopped
-        self._rollout = Rollout(task, physics, policy, query_interval, horizon, success, self._after_step)
+        judged = goal_index(task.goal, task.scene)
+        self._rollout = Rollout(
+            task,
+            physics,
+            policy,
+            arms.query_interval,
+            arms.horizon,
+            success,
+            judged,
+            self._after_step,
+            run_on=arms.run_on,
+        )
         self._init_states = task.load_init_states()
         self._lanes: dict[int, _Run] = {}
         self._waiting: deque[BaseJob] = deque()
@@ -186,38 +220,56 @@ class PairRunner:
                 self._lanes[lane] = self._start_base(lane, self._waiting.popleft())
 
     def _start_base(self, lane: int, job: BaseJob) -> _Run:
+        return self._start(lane, job, {} if job.stored is None else job.stored.chunks)
+
+    def _start(self, lane: int, job: BaseJob, chunks: Mapping[int, np.ndarray]) -> _Run:
+        """An arm at its beginning, with the chunks that it is to execute instead of new ones."""
         case = job.cases[0]
         state = self._init_states[case.init_state_index]
         self._physics.load(lane, state, self._task.load_reset(case.policy_seed))
         episode = self._rollout.begin(job.key)
-        if job.stored is not None:
-            episode.stored_chunks = job.stored.chunks
+        episode.stored_chunks = chunks
         try:
             for change in case.scenario.setup or ():
-                apply_change(change, self._physics, lane)
+                apply_change(change, self._physics, lane, faithful=self._arms.faithful)
         except BenchError as error:
             episode.finish(Verdict.VOID, f"setup could not be applied: {error}")
         return _Run(job, episode, hashlib.sha256(state.tobytes()).hexdigest())
 
     def _start_dynamic(self, lane: int, base: _Run, hit: Hit) -> _Run:
-        episode = hit.episode
-        episode.started = time.perf_counter()
-        run = _Run(base.job, episode, base.init_sha256, base, hit)
+        if self._arms.replay:
+            prefix = dict(zip(hit.episode.query_steps, hit.episode.chunks, strict=True))
+            run = self._start(lane, base.job, prefix)
+            return dataclasses.replace(run, base=base, hit=hit, replaying=True)
+        hit.episode.started = time.perf_counter()
+        run = _Run(base.job, hit.episode, base.init_sha256, base, hit)
         self._physics.restore(lane, hit.snapshot)
-        try:
-            run.event = apply_change(hit.case.scenario.change, self._physics, lane)
-        except BenchError as error:
-            episode.finish(Verdict.VOID, f"event could not be applied: {error}")
-        stored = base.job.stored
-        if stored is not None and stored.fork_sha256.get(hit.case.case_id, hit.fork_sha256) != hit.fork_sha256:
-            episode.finish(Verdict.VOID, "the replayed prefix did not arrive at the recorded state")
-        if episode.verdict is None and episode.step >= self._task.horizon:
-            episode.finish(Verdict.TIMEOUT, "horizon")
+        self._apply_event(lane, run, hit, hit.fork_sha256)
         return run
+
+    def _apply_event(self, lane: int, run: _Run, hit: Hit, arrived_at: str) -> None:
+        """The one event of a Dynamic arm, if the lane is in the state that the Base arm was in."""
+        stored = run.job.stored
+        recorded = hit.fork_sha256 if stored is None else stored.fork_sha256.get(hit.case.case_id, hit.fork_sha256)
+        if not arrived_at == hit.fork_sha256 == recorded:
+            run.episode.finish(Verdict.VOID, "the replayed prefix did not arrive at the Base arm's state")
+            return
+        try:
+            if self._arms.no_event:
+                run.event = {"operation": "none"}
+            else:
+                run.event = apply_change(hit.case.scenario.change, self._physics, lane, faithful=self._arms.faithful)
+        except BenchError as error:
+            run.episode.finish(Verdict.VOID, f"event could not be applied: {error}")
+        if run.episode.verdict is None and run.episode.step >= self._task.horizon:
+            run.episode.finish(Verdict.TIMEOUT, "horizon")
 
     def _after_step(self, lane: int, episode: Episode) -> None:
         run = self._lanes[lane]
         if run.hit is not None:
+            if run.replaying and episode.step == run.hit.step:
+                run.replaying = False
+                self._apply_event(lane, run, run.hit, self._physics.snapshot(lane).digest())
             return
         signals = self._physics.signals
         snapshot: tuple[Snapshot, str] | None = None
@@ -280,6 +332,7 @@ class PairRunner:
             reason=e.reason,
             end_step=e.step,
             success_step=e.success_step,
+            success_end=e.success_end,
             query_steps=tuple(e.query_steps),
             arrays=e.arrays(),
             init_sha256=run.init_sha256,

@@ -23,6 +23,9 @@ ON_REGION_ABOVE = 0.10
 IN_REGION_BELOW = 0.01
 UP_HEIGHT = 1.0
 
+# These read joints, and whether any or all of them must pass.
+JOINT_PREDICATES = {"open": any, "close": all, "turnon": any, "turnoff": all}
+
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -41,6 +44,20 @@ def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...
             if other is not None and (pair := touch_pair(atom.args[0], other)) not in pairs:
                 pairs.append(pair)
     return tuple(pairs)
+
+
+def goal_index(goal: Sequence[Atom], scene: Scene) -> SignalIndex:
+    """The columns of signals that judging the goal needs, and no others."""
+    names = dict.fromkeys(name for atom in goal for name in atom.args)
+    posed = [n for n in names if n in scene.entities]
+    jointed = [n for atom in goal if atom.predicate in JOINT_PREDICATES for n in atom.args]
+    joints = [j for n in jointed for j in (scene.entities[n] if n in scene.entities else scene.regions[n]).joints]
+    return SignalIndex(
+        tuple(posed),
+        tuple(n for n in names if n in scene.regions),
+        tuple(dict.fromkeys(joints)),
+        touches_of(goal, scene),
+    )
 
 
 def compile_goal(goal: Sequence[Atom], scene: Scene, index: SignalIndex) -> tuple[tuple[Test, ...], Test]:
@@ -77,10 +94,7 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
         "on": (2, _on),
         "in": (2, _in),
         "up": (1, _up),
-        "open": (1, _joint_test("open", any_joint=True)),
-        "close": (1, _joint_test("close", any_joint=False)),
-        "turnon": (1, _joint_test("turnon", any_joint=True)),
-        "turnoff": (1, _joint_test("turnoff", any_joint=False)),
+        **{name: (1, _joint_test(name, any_joint=rule is any)) for name, rule in JOINT_PREDICATES.items()},
     }
     if atom.predicate not in builders:
         raise unknown_name("predicate", atom.predicate, builders)

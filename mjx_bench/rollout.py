@@ -19,6 +19,7 @@ from mjx_bench.physics.base import Physics
 from mjx_bench.policy import ACTION_DIMS, Observation, Policy
 from mjx_bench.predicates import Test
 from mjx_bench.seeds import policy_seed, query_seed
+from mjx_bench.signals import SignalIndex
 from mjx_bench.task import Task
 from mjx_bench.types import Verdict
 
@@ -38,7 +39,9 @@ class Episode:
       settle: control steps of `pending` that belong to the settling phase, before the policy acts.
       stored_chunks: query step to [H, A]; a chunk recorded earlier is executed instead of a new one.
       step: policy steps executed.
-      end: why and how the arm ended, once it has.
+      verdict, reason: how and why the arm ended, once it has.
+      success_step: steps after which the goal first held; success_end: whether it held after the last step.
+      signals: what the goal was judged by after each step, by `Signals` field.
     """
 
     key: str
@@ -50,12 +53,14 @@ class Episode:
     verdict: Verdict | None = None
     reason: str = ""
     success_step: int | None = None
+    success_end: bool = False
     started: float = dataclasses.field(default_factory=time.perf_counter)
     query_steps: list[int] = dataclasses.field(default_factory=list)
     chunks: list[np.ndarray] = dataclasses.field(default_factory=list)
     actions: list[np.ndarray] = dataclasses.field(default_factory=list)
     eef_pos: list[np.ndarray] = dataclasses.field(default_factory=list)
     target_pos: list[np.ndarray] = dataclasses.field(default_factory=list)
+    signals: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
 
     def fork(self) -> Episode:
         """An independent copy that continues from here: same memory, same actions in flight, nothing stored to repeat."""
@@ -68,6 +73,7 @@ class Episode:
             actions=list(self.actions),
             eef_pos=list(self.eef_pos),
             target_pos=list(self.target_pos),
+            signals={name: list(rows) for name, rows in self.signals.items()},
             started=time.perf_counter(),
         )
 
@@ -75,14 +81,19 @@ class Episode:
         self.verdict, self.reason = verdict, reason
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Traces for the record: actions [T, A], eef_pos and target_pos [T, 3], chunks [n, H, A], query_steps [n]."""
-        return {
+        """Traces for the record.
+
+        actions [T, A], eef_pos and target_pos [T, 3], chunks [n, H, A], query_steps [n], and the goal's signals as
+        `signals.<field>` [T, ...], those that it reads.
+        """
+        traces = {
             "actions": np.array(self.actions, np.float32),
             "eef_pos": np.array(self.eef_pos, np.float64).reshape(-1, 3),
             "target_pos": np.array(self.target_pos, np.float64).reshape(-1, 3),
             "chunks": np.array(self.chunks, np.float32),
             "query_steps": np.array(self.query_steps, np.int32),
         }
+        return traces | {f"signals.{name}": np.array(rows) for name, rows in self.signals.items()}
 
 
 class Rollout:
@@ -95,7 +106,9 @@ class Rollout:
       query_interval: Q, actions executed of each chunk.
       horizon: H, actions kept of each chunk; at most what the policy returns.
       success: signals to bool [B].
-      after_step: called with (lane, episode) after each policy step that did not end the episode.
+      judged: the columns that `success` reads; they are kept with the episode.
+      after_step: called with (lane, episode) after each policy step before the first success.
+      run_on: success does not end the episode; it runs to the horizon, and may be undone by then.
     """
 
     def __init__(
@@ -106,7 +119,10 @@ class Rollout:
         query_interval: int,
         horizon: int,
         success: Test,
+        judged: SignalIndex,
         after_step: Callable[[int, Episode], None],
+        *,
+        run_on: bool = False,
     ) -> None:
         self._task = task
         self._physics = physics
@@ -114,7 +130,9 @@ class Rollout:
         self._interval = query_interval
         self._horizon = horizon
         self._success = success
+        self._columns = {name: c for name, c in physics.index.columns_of(judged).items() if c.size}
         self._after_step = after_step
+        self._run_on = run_on
         target = task.trigger_entity
         self._target = None if target is None else physics.index.entity(target)
 
@@ -201,10 +219,15 @@ class Rollout:
             e.eef_pos.append(signals.eef_pos[lane].copy())
             if self._target is not None:
                 e.target_pos.append(signals.entity_now[lane, self._target].copy())
-            if success[lane]:
+            for name, columns in self._columns.items():
+                e.signals.setdefault(name, []).append(getattr(signals, name)[lane, columns])
+            e.success_end = bool(success[lane])
+            if e.success_end and e.success_step is None:
                 e.success_step = e.step
+            if e.success_step is None:
+                self._after_step(lane, e)
+            elif not self._run_on:
                 e.finish(Verdict.SUCCESS, "goal")
-                continue
-            self._after_step(lane, e)
-            if e.step >= self._task.horizon:
-                e.finish(Verdict.TIMEOUT, "horizon")
+            if e.verdict is None and e.step >= self._task.horizon:
+                done = e.success_step is not None
+                e.finish(Verdict.SUCCESS if done else Verdict.TIMEOUT, "goal" if done else "horizon")

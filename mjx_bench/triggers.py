@@ -1,22 +1,41 @@
-"""When an event fires, judged after every control step of the policy."""
+"""When an event fires, judged after every control step of the policy.
+
+The format's triggers of physical cases: `fixed_step`, `on_proximity`, and three about grasping. An object is grasped while
+both finger pads touch it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from mjx_bench.errors import BenchError
 from mjx_bench.scenario import Trigger
-from mjx_bench.signals import SignalIndex, Signals
+from mjx_bench.signals import FINGERS, SignalIndex, Signals, touch_pair
 
-SUPPORTED = ("on_proximity", "fixed_step")
+SUPPORTED = ("on_proximity", "fixed_step", "before_grasp", "after_grasp", "before_place")
+
+# Metres of `before_grasp` where the manifest names none (section 1.3 of the format).
+BEFORE_GRASP_DISTANCE = 0.18
 
 Firing = Callable[[Signals, int, int], bool]
 
 
+def touches_of_triggers(triggers: Sequence[Trigger]) -> tuple[tuple[str, str], ...]:
+    """Pairs of names whose contact the triggers read."""
+    grasping = [str(t.value) for t in triggers if t.type in ("before_grasp", "after_grasp", "before_place")]
+    return tuple(dict.fromkeys(touch_pair(finger, name) for name in grasping for finger in FINGERS))
+
+
 def compile_trigger(trigger: Trigger, index: SignalIndex) -> Firing:
     """Resolves a trigger into a function of (signals, lane, policy steps executed) that says whether it holds.
+
+    * `fixed_step`: that many policy steps were executed.
+    * `on_proximity`: the end effector is within the distance of the entity, the bound included.
+    * `before_grasp`: the same, and the entity is not grasped.
+    * `after_grasp`: the entity is grasped.
+    * `before_place`: the entity is grasped and within the distance of the target entity.
 
     Raises:
       BenchError: a trigger type that this engine does not judge.
@@ -24,19 +43,47 @@ def compile_trigger(trigger: Trigger, index: SignalIndex) -> Firing:
     if trigger.type == "fixed_step":
         step_of = int(trigger.value)
         return lambda signals, lane, step: step >= step_of
+    if trigger.type not in SUPPORTED:
+        raise BenchError(f"trigger type {trigger.type!r} is not supported; supported: {', '.join(SUPPORTED)}")
+    near = _near(trigger, index)
     if trigger.type == "on_proximity":
-        entity, distance = index.entity(str(trigger.value)), trigger.distance_m
-        assert distance is not None, "checked when the manifest was read"
-        return lambda signals, lane, step: _distance(signals, lane, entity) <= distance
-    raise BenchError(f"trigger type {trigger.type!r} is not supported; supported: {', '.join(SUPPORTED)}")
+        return lambda signals, lane, step: near(signals, lane)
+    pads = [index.touch(finger, str(trigger.value)) for finger in FINGERS]
+
+    def grasped(signals: Signals, lane: int) -> bool:
+        return bool(signals.touch[lane, pads].all())
+
+    if trigger.type == "before_grasp":
+        return lambda signals, lane, step: near(signals, lane) and not grasped(signals, lane)
+    if trigger.type == "after_grasp":
+        return lambda signals, lane, step: grasped(signals, lane)
+    return lambda signals, lane, step: grasped(signals, lane) and near(signals, lane)
 
 
 def trigger_distance(trigger: Trigger, index: SignalIndex, signals: Signals, lane: int) -> float | None:
-    """Metres from the end effector to the trigger's entity, for the record; None for a trigger without one."""
-    if trigger.type != "on_proximity":
-        return None
-    return _distance(signals, lane, index.entity(str(trigger.value)))
+    """Metres that the trigger compares, for the record; None for a trigger without a distance."""
+    points = _points(trigger, index)
+    return None if points is None else _distance(*points, signals, lane)
 
 
-def _distance(signals: Signals, lane: int, entity: int) -> float:
-    return float(np.linalg.norm(signals.eef_pos[lane] - signals.entity_now[lane, entity]))
+def _near(trigger: Trigger, index: SignalIndex) -> Callable[[Signals, int], bool]:
+    points, bound = _points(trigger, index), trigger.distance_m
+    if trigger.type == "before_grasp" and bound is None:
+        bound = BEFORE_GRASP_DISTANCE
+    if points is None or bound is None:
+        return lambda signals, lane: True
+    return lambda signals, lane: _distance(*points, signals, lane) <= bound
+
+
+def _points(trigger: Trigger, index: SignalIndex) -> tuple[int | None, int] | None:
+    """What the trigger measures between: columns of entities, None for the end effector."""
+    if trigger.type in ("on_proximity", "before_grasp"):
+        return None, index.entity(str(trigger.value))
+    if trigger.type == "before_place":
+        return index.entity(str(trigger.value)), index.entity(str(trigger.target_entity))
+    return None
+
+
+def _distance(a: int | None, b: int, signals: Signals, lane: int) -> float:
+    start = signals.eef_pos[lane] if a is None else signals.entity_now[lane, a]
+    return float(np.linalg.norm(start - signals.entity_now[lane, b]))

@@ -10,8 +10,8 @@ from mjx_bench.errors import BenchError
 from mjx_bench.events import PARK_ORIGIN, LaneView, resolve
 from mjx_bench.physics.base import Park, Parked, SetPosition, Visual
 from mjx_bench.scenario import Trigger
-from mjx_bench.signals import SignalIndex, Signals
-from mjx_bench.triggers import compile_trigger, trigger_distance
+from mjx_bench.signals import SignalIndex, Signals, touch_pair
+from mjx_bench.triggers import compile_trigger, touches_of_triggers, trigger_distance
 
 UPRIGHT = np.array([1.0, 0, 0, 0])
 VIEW = LaneView(
@@ -134,6 +134,46 @@ def test_a_fixed_step_holds_from_that_step_on():
     assert trigger_distance(Trigger("fixed_step", 8), INDEX, s, 0) is None
 
 
+GRASP_INDEX = SignalIndex(
+    ("soup_1", "basket_1"), (), (), (touch_pair("finger:left", "soup_1"), touch_pair("finger:right", "soup_1"))
+)
+
+
+def grasping(trigger: Trigger) -> list[bool]:
+    """Judges lanes 0: far and free, 1: near and touched by one pad, 2: near and grasped, 3: grasped at the basket."""
+    s = Signals.zeros(4, GRASP_INDEX)
+    s.entity_now[:, 0] = [[1, 0, 0], [0.1, 0, 0], [0.1, 0, 0], [0.1, 0, 0]]
+    s.entity_now[:, 1] = [[1, 0, 0], [0.5, 0, 0], [0.5, 0, 0], [0.2, 0, 0]]
+    s.entity_now[0, 1] = [2, 0, 0]
+    s.touch[:] = [[0, 0], [1, 0], [1, 1], [1, 1]]
+    fires = compile_trigger(trigger, GRASP_INDEX)
+    return [fires(s, lane, 1) for lane in range(4)]
+
+
+def test_the_grasp_triggers_need_both_finger_pads():
+    assert grasping(Trigger("after_grasp", "soup_1")) == [False, False, True, True]
+    assert grasping(Trigger("before_grasp", "soup_1")) == [False, True, False, False]
+    assert grasping(Trigger("before_grasp", "soup_1", 0.05)) == [False, False, False, False]
+    assert grasping(Trigger("before_place", "soup_1", 0.12, "basket_1")) == [False, False, False, True]
+    triggers = [Trigger("after_grasp", "soup_1"), Trigger("on_proximity", "soup_1", 0.18)]
+    assert touches_of_triggers(triggers) == GRASP_INDEX.touches
+
+
 def test_a_trigger_that_is_not_judged_is_refused_by_name():
-    with pytest.raises(BenchError, match=r"'after_grasp' is not supported; supported: on_proximity, fixed_step"):
-        compile_trigger(Trigger("after_grasp", "soup_1"), INDEX)
+    with pytest.raises(BenchError, match=r"'progress_fraction' is not supported; supported: on_proximity, fixed_step"):
+        compile_trigger(Trigger("progress_fraction", 0.5), INDEX)
+
+
+def test_faithful_removal_goes_under_the_floor_and_comes_back_as_it_tumbled():
+    removal = Change.make("remove_object", object="soup_1", offworld_position_m=[-2, 0, -5])
+    [edit], _ = resolve(removal, VIEW, faithful=True)
+    assert isinstance(edit, Park)
+    assert not edit.floating
+    np.testing.assert_array_equal(edit.pos, [-2, 0, -5])
+    back = Change.make(
+        "insert_obstacle", object="milk_1", relative_to="soup_1", offset_m=[0.14, 0, 0], preserve_initial_z=True
+    )
+    [edit], _ = resolve(back, VIEW, faithful=True)
+    assert isinstance(edit, SetPosition)
+    np.testing.assert_allclose(edit.pos, [0.24, 0.2, 0.07])
+    assert edit.quat is None

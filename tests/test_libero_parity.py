@@ -17,6 +17,7 @@ import pytest
 
 from evals.libero import package
 from mjx_bench.physics.mujoco_c import MujocoC
+from mjx_bench.predicates import goal_index
 from mjx_bench.rollout import Rollout
 from policies.registry import make
 from tests.scenes import SEED, libero_lanes, libero_scene, libero_task, wandering
@@ -130,7 +131,8 @@ def scripted_actions(suite: str, index: int) -> np.ndarray:
     """What the reactive expert does from initial state 0: reaching, grasping, carrying, and past its success."""
     task, _, success = libero_scene(suite, index)
     physics = libero_lanes(suite, index, 1)
-    rollout = Rollout(task, physics, make("scripted.reactive"), 8, 16, success, lambda lane, episode: None)
+    judged = goal_index(task.goal, task.scene)
+    rollout = Rollout(task, physics, make("scripted.reactive"), 8, 16, success, judged, lambda lane, episode: None)
     episode = rollout.begin("parity")
     while episode.verdict is None and episode.step < 120:
         rollout.tick({0: episode})

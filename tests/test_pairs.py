@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mjx_bench.cases import Manifest
+from mjx_bench.cases import Case, Manifest
 from mjx_bench.errors import BenchError
 from mjx_bench.policy import Observation, PolicySpec
 from mjx_bench.records import Record, Run, load_run
 from mjx_bench.rollout import PolicyMistake
 from mjx_bench.schedule import RunSettings, run_pairs
-from mjx_bench.task import Task
+from mjx_bench.task import Atom, Task
 from tests.scenes import SEED, libero_task
 
 TARGET = {"libero_object": "alphabet_soup_1", "libero_spatial": "akita_black_bowl_1"}
 HORIZON, Q, H = 30, 4, 8
 
 
-def short_task(suite: str, index: int) -> Task:
-    return dataclasses.replace(libero_task(suite, index), horizon=HORIZON)
+def short_task(case: Case) -> Task:
+    return dataclasses.replace(libero_task(case.task_suite_name, case.task_index), horizon=HORIZON)
 
 
 class Wanderer:
@@ -61,7 +62,7 @@ EVENTS: dict[str, dict[str, Any]] = {
 FAMILY = {"illumination_switch": "OBS", "target_relocation": "GEO", "obstacle_insertion": "OBSTACLE"}
 
 
-def case(
+def a_case(
     event: str, trigger: dict[str, Any], init: int = 0, suite: str = "libero_object", tag: str = ""
 ) -> dict[str, Any]:
     change = dict(EVENTS[event])
@@ -108,13 +109,13 @@ def manifest_of(*cases: dict[str, Any]) -> Manifest:
 
 
 MIXED = manifest_of(
-    case("illumination_switch", near(10.0)),
-    case("target_relocation", near(10.0)),
-    case("target_relocation", at(8), tag="-fixed"),
-    case("obstacle_insertion", at(12)),
-    case("target_relocation", at(HORIZON + 2), init=1),
-    case("target_relocation", at(12), init=0, suite="libero_spatial"),
-    case("illumination_switch", at(4), init=2, suite="libero_spatial"),
+    a_case("illumination_switch", near(10.0)),
+    a_case("target_relocation", near(10.0)),
+    a_case("target_relocation", at(8), tag="-fixed"),
+    a_case("obstacle_insertion", at(12)),
+    a_case("target_relocation", at(HORIZON + 2), init=1),
+    a_case("target_relocation", at(12), init=0, suite="libero_spatial"),
+    a_case("illumination_switch", at(4), init=2, suite="libero_spatial"),
 )
 
 
@@ -248,6 +249,55 @@ def test_a_stored_base_is_replayed_even_if_the_policy_would_now_act_otherwise(mi
     np.testing.assert_array_equal(array(finished, base, "actions")[:8], array(finished, dynamic, "actions")[:8])
 
 
+def test_a_replayed_prefix_arrives_at_the_same_bits_as_a_fork(mixed, tmp_path):
+    assert results(run(tmp_path, replay=True)) == results(mixed)
+
+
+def test_a_replay_that_arrives_elsewhere_is_void(tmp_path, monkeypatch):
+    monkeypatch.setattr("mjx_bench.pairing.Snapshot.digest", lambda self: str(next(counter)))
+    counter = itertools.count()
+    finished = run(tmp_path, manifest=dataclasses.replace(MIXED, cases=MIXED.cases[2:3]), replay=True)
+    base, dynamic = arms(finished, "-fixed")
+    assert base.verdict == "timeout"
+    assert dynamic.verdict == "void"
+    assert "did not arrive" in dynamic.reason
+
+
+def test_an_a_a_run_has_equal_arms_through_the_fork_path(mixed, tmp_path):
+    aa = run(tmp_path, no_event=True)
+    forked = 0
+    for case in MIXED.cases:
+        base, dynamic = (aa.done[case.case_id, arm] for arm in ("base", "dynamic"))
+        forked += dynamic.event == {"operation": "none"}
+        assert base.result()["arrays"] == dynamic.result()["arrays"], "sha256 of every trace"
+        assert (base.verdict, base.end_step) == (dynamic.verdict, dynamic.end_step)
+    assert forked == len(MIXED.cases) - 1, "all but the one that never triggers"
+
+
+def test_faithful_removal_is_the_reference_s_artefact(tmp_path):
+    faithful = run(tmp_path, manifest=dataclasses.replace(MIXED, cases=MIXED.cases[3:4]), faithful=True)
+    _, dynamic = arms(faithful, "obstacle")
+    [moved] = dynamic.event["moved"]
+    assert moved["before"][2] > 20, "shot up from under the floor: tens of metres after 22 control steps"
+
+
+def test_success_ends_an_episode_unless_the_run_goes_on(tmp_path):
+    def easy(case: Case) -> Task:
+        goal = (Atom("on", (TARGET["libero_object"], "floor_target_object_region")),)
+        return dataclasses.replace(short_task(case), goal=goal)
+
+    one = dataclasses.replace(MIXED, cases=MIXED.cases[4:5])
+    policy = Wanderer()
+    ends = {}
+    for run_on in (False, True):
+        settings = RunSettings("wanderer", 1, Q, run_on=run_on)
+        run_pairs(one, settings, tmp_path / str(run_on), load_task=easy, policy=policy)
+        base, _ = arms(load_run(tmp_path / str(run_on)), "i1")
+        assert (base.verdict, base.success_step, base.success_end) == ("success", 1, True)
+        ends[run_on] = base.end_step
+    assert ends == {False: 1, True: HORIZON}
+
+
 class Broken(Wanderer):
     """Fails in one way from its third query on."""
 
@@ -306,8 +356,8 @@ def test_impossible_settings_are_refused_before_anything_is_written(tmp_path, se
 
 def test_a_case_that_does_not_fit_its_task_is_refused_by_name(tmp_path):
     with pytest.raises(BenchError, match=r"init_state_index = 50: expected 0\.\.49"):
-        run(tmp_path / "out", manifest=manifest_of(case("illumination_switch", at(4), init=50)))
-    stranger = case("target_relocation", at(4))
+        run(tmp_path / "out", manifest=manifest_of(a_case("illumination_switch", at(4), init=50)))
+    stranger = a_case("target_relocation", at(4))
     stranger["scenario"]["change"]["object"] = "alphabet_soup_2"
     with pytest.raises(BenchError, match="did you mean alphabet_soup_1"):
         run(tmp_path / "out", manifest=manifest_of(stranger))

@@ -46,6 +46,7 @@ def record(case: int = 0, arm: str = "base", **changes: Any) -> Record:
         "success": True,
         "end_step": 90,
         "success_step": 90,
+        "success_end": True,
         "trigger_step": 34,
         "trigger_distance_m": 0.1799,
         "first_response_step": 40,

@@ -62,6 +62,7 @@ def record(i: int, arm: str, event: str, success: bool | None, stale: int | None
         success=success,
         end_step=110 if success else 160,
         success_step=110 if success else None,
+        success_end=success,
         trigger_step=34 if stale is not None else None,
         trigger_distance_m=0.179 if stale is not None else None,
         first_response_step=34 + stale if fired and stale is not None else None,

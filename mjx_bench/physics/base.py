@@ -28,10 +28,14 @@ class SetPosition:
 
 @dataclasses.dataclass(frozen=True)
 class Park:
-    """Takes an object out of the scene: it floats at `pos`, world metres, its weight carried, touching nothing."""
+    """Takes an object out of the scene to `pos`, world metres, and remembers where it was.
+
+    Its weight is carried there, so that it stays; unless `floating` is off, and then it is left to itself.
+    """
 
     entity: str
     pos: np.ndarray
+    floating: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +73,9 @@ class Snapshot:
     visual: tuple[Visual, ...]
 
     def digest(self) -> str:
-        """SHA-256 of the arrays' bytes, by name."""
+        """SHA-256 of the arrays' bytes, by name; without the signals, whose columns depend on what is asked of a lane."""
         h = hashlib.sha256()
-        for name in sorted(self.arrays):
+        for name in sorted(n for n in self.arrays if not n.startswith("signals.")):
             h.update(name.encode())
             h.update(np.ascontiguousarray(self.arrays[name]).tobytes())
         return h.hexdigest()

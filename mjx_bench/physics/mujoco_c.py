@@ -209,7 +209,7 @@ class MujocoC:
             if isinstance(edit, SetPosition) and edit.quat is not None:
                 coordinates[3:] = edit.quat
             self._fields.qvel[lane, dof : dof + 6] = 0.0
-            self._carry_weight(lane, e, carried=isinstance(edit, Park))
+            self._carry_weight(lane, e, carried=isinstance(edit, Park) and edit.floating)
             if isinstance(edit, SetPosition):
                 self._parked[lane].pop(edit.entity, None)
         self._forward(np.array([lane], np.int32))

@@ -8,8 +8,8 @@ import mujoco
 import numpy as np
 
 from mjx_bench.control.arm import ArmIndex, index_arm
-from mjx_bench.signals import SignalIndex
-from mjx_bench.task import Entity, Scene
+from mjx_bench.signals import FINGERS, SignalIndex
+from mjx_bench.task import Scene
 
 # Bytes of per-lane solver memory. LIBERO asks for far more than its scenes use, and every lane reserves it; a lane that
 # runs out is voided.
@@ -60,7 +60,7 @@ def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...]) -> SceneMo
     spec = scene.load_spec()
     spec.memory = ARENA_BYTES
     plain = spec.compile()
-    touching = {name: _touching(plain, scene.entities[name]) for name in {n for pair in touches for n in pair}}
+    touching = {name: _touching(plain, scene, name) for name in {n for pair in touches for n in pair}}
     sensors = [[_add_touch(spec, x, y) for x in touching[a] for y in touching[b]] for a, b in touches]
     model = spec.compile() if touches else plain
     stages = {model.sensor_needstage[model.sensor(s).id] for group in sensors for s in group}
@@ -100,12 +100,15 @@ def _subtree(model: mujoco.MjModel, root: int) -> np.ndarray:
 Part = tuple[mujoco.mjtObj, str]
 
 
-def _touching(model: mujoco.MjModel, entity: Entity) -> list[Part]:
-    """What to sense for an entity's contacts: its body tree where that is right, else its touching geoms one by one.
+def _touching(model: mujoco.MjModel, scene: Scene, name: str) -> list[Part]:
+    """What to sense for contacts of an entity or a finger: a body tree where that is right, else geoms one by one.
 
     A sensor for a body tree costs a fraction of one for each geom. But some fixtures have visual geoms that collide and do
     not count as touching (the flat stove's), and those must not be sensed.
     """
+    if name in FINGERS:
+        return [(mujoco.mjtObj.mjOBJ_GEOM, g) for g in scene.robot.finger_geoms[FINGERS.index(name)]]
+    entity = scene.entities[name]
     bodies = _subtree(model, model.body(entity.body).id)
     collides = (model.geom_contype | model.geom_conaffinity) != 0
     in_tree = {model.geom(g).name for g in np.flatnonzero(np.isin(model.geom_bodyid, bodies) & collides)}

@@ -106,6 +106,7 @@ _SCALARS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "success": (optional(lambda v: isinstance(v, bool)), "true, false or null"),
     "end_step": _COUNT,
     "success_step": _COUNT_OR_NULL,
+    "success_end": (optional(lambda v: isinstance(v, bool)), "true, false or null"),
     "trigger_step": _COUNT_OR_NULL,
     "trigger_distance_m": (optional(is_number), "null or a finite number"),
     "first_response_step": _COUNT_OR_NULL,
@@ -139,6 +140,8 @@ class Record:
       success: whether the goal was reached; null where there is no evidence (void, abstain).
       end_step: policy steps executed.
       success_step: step after which the goal first held, or null.
+      success_end: whether the goal held after the last step; null for void. `success` is success at any step. They can
+        differ only where the run goes on after success (`settings.run_on`).
       trigger_step: steps executed when the trigger first held, the causing one included; in both arms; null if never.
       trigger_distance_m: end effector to trigger entity at that step, metres; null without a distance.
       first_response_step: first query of this arm at or after `trigger_step`; null if there was none.
@@ -165,6 +168,7 @@ class Record:
     success: bool | None
     end_step: int
     success_step: int | None
+    success_end: bool | None
     trigger_step: int | None
     trigger_distance_m: float | None
     first_response_step: int | None

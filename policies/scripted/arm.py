@@ -26,8 +26,9 @@ from policies.scripted.motion import (
 
 # The Panda's wrist centre with the hand pointing down: above the grip site, and this much nearer to the base.
 _WRIST_ABOVE, _WRIST_OFFSET = 0.204, 0.088
-# From shoulder to wrist. The elbow's stop is at 0.71 m; the last centimetre costs stiffness where it is needed most.
-_STRETCH = 0.70
+# From shoulder to wrist, metres. At 0.719 upper arm and forearm are in line; an arm that is pulled through that pose comes out
+# with its elbow bent the other way, where the joint's stop is close, and cannot be led back. Near it the hand tilts.
+_COMFORT, _STRETCH = 0.695, 0.71
 
 _POSTURE_KP = 10.0  # null-space spring, robosuite's value; its damping is critical
 _REFRESH = 5  # substeps between fresh inertias: position errors stay below 1 mm, at half the cost
@@ -73,10 +74,16 @@ class Arm:
         self.shoulder = data.xanchor[model.joint(robot.arm_joints[1]).id].copy()
 
     def overreach(self, site: np.ndarray) -> np.ndarray:
-        """How far [G] grip sites [G, 3] lie beyond the stretched arm with the hand pointing down, metres, 0 within reach."""
+        """How far [G] grip sites [G, 3] lie beyond a comfortable stretch with the hand pointing down, metres; 0 within."""
         d = site - self.shoulder
         across = np.hypot(d[:, 0], d[:, 1]) - _WRIST_OFFSET
-        return np.maximum(0.0, np.hypot(across, d[:, 2] + _WRIST_ABOVE) - _STRETCH)
+        return np.maximum(0.0, np.hypot(across, d[:, 2] + _WRIST_ABOVE) - _COMFORT)
+
+    def ceiling(self, site: np.ndarray) -> float:
+        """The highest that the hand can be led over a point [3] without overstretching; the point's own height at least."""
+        across = float(np.hypot(*(site - self.shoulder)[:2])) - _WRIST_OFFSET
+        rise = np.sqrt(max(0.0, _STRETCH**2 - across**2)) if across < _STRETCH else -np.inf
+        return max(float(site[2]), float(self.shoulder[2] + rise - _WRIST_ABOVE))
 
     def place(self, data, view: View) -> None:
         """Puts the robot of `data` (an MjData of `model`) where the observation has it, at rest."""

@@ -13,15 +13,17 @@ import numpy as np
 
 from mjx_bench.policy import Carry, Observation, PolicySpec
 from mjx_bench.task import Task
-from policies.scripted import goals, planner
+from policies.scripted import goals, plans
 from policies.scripted.arm import ArmPlant
+from policies.scripted.choice import Hold, choose
 from policies.scripted.geometry import View
 from policies.scripted.motion import OPEN, Cursor, LinearPlant, Motion, Track, Waypoint, track
-from policies.scripted.planner import Hold, Library
+from policies.scripted.library import Library
 
 HORIZON = 16
 
-_MOVED = 0.008  # metres: a target or support this far from where the plan was made for has moved
+_MOVED = 0.008  # metres: the object this far from where the plan has it calls for another plan
+_DISTURBED = 0.015  # metres: so does anything else, the support included, this far from where it was
 _LOST = 0.03  # metres: a carried object this far from where the hand should have it was dropped
 
 
@@ -36,9 +38,8 @@ class ReactiveCarry:
       step: policy step at which `track` was made.
       hold: the grasp in use.
       grip: [3] grip site relative to the object's origin, as planned or last seen.
-      subject: [3] position of the object that the pick was planned for.
-      support: [3] position of the support that the place was planned for.
-      failed: table indices of grasps that did not work on this object.
+      seen: [E, 3] positions of all entities that the plan was made for.
+      failed: offsets [3] of grasps that did not work on this object.
     """
 
     atom: int = 0
@@ -47,9 +48,8 @@ class ReactiveCarry:
     step: int = 0
     hold: Hold | None = None
     grip: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(3))
-    subject: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(3))
-    support: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(3))
-    failed: tuple[int, ...] = ()
+    seen: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 3)))
+    failed: tuple[np.ndarray, ...] = ()
 
 
 class Reactive:
@@ -98,45 +98,45 @@ class Reactive:
         cursor = carry.track.cursors[min(view.step - carry.step, HORIZON)]
         if cursor.index >= len(carry.plan) or carry.hold is None:
             return self._next(carry, task, view)
-        atom = task.goal[carry.atom]
-        subject, stage = view.pos(atom.args[0]), carry.plan[cursor.index].label
-        if stage in planner.PICK:
-            if np.abs(subject - carry.subject).max() > _MOVED:
+        subject = task.goal[carry.atom].args[0]
+        stage = carry.plan[cursor.index].label
+        moved = np.abs(view.positions - carry.seen).max(1)
+        own = list(task.scene.entities).index(subject)
+        others_moved = bool((np.delete(moved, own) > _DISTURBED).any())
+        in_hand = view.eef - carry.grip - view.pos(subject)  # where the plan has the object, less where it is
+        if stage in plans.PICK:
+            if moved[own] > _MOVED or others_moved:
                 return self._start(carry, task, view)
-        elif stage in planner.CLOSE:
+        elif stage == plans.CLOSE:
             # Closing drags the object to the middle; only a hand that closes on nothing is worth an interruption.
-            if np.linalg.norm(view.eef - carry.grip - subject) > 1.5 * _LOST:
+            if in_hand @ in_hand > (1.5 * _LOST) ** 2:
                 return self._retry(carry, task, view)
-        elif stage in planner.CARRY:
-            if np.linalg.norm(view.eef - carry.grip - subject) > _LOST:
+        elif stage in plans.CARRY:
+            if in_hand @ in_hand > _LOST**2:
                 return self._retry(carry, task, view)
-            slipped = np.abs(view.eef - subject - carry.grip).max() > _MOVED
-            shifted = np.abs(goals.target_point(view, task, atom) - carry.support).max() > _MOVED
-            if shifted or slipped:
+            if np.abs(in_hand).max() > _MOVED or others_moved:
                 return self._replace(carry, task, view)
         return carry, cursor
 
     def _start(self, carry: ReactiveCarry, task: Task, view: View) -> tuple[ReactiveCarry, Cursor]:
         """A whole plan for the current atom."""
         atom = task.goal[carry.atom]
-        entity = atom.args[0]
-        hold = planner.choose(self._library, task, view, atom, carry.failed)
+        hold = choose(self._library, task, view, atom, carry.failed)
         if hold is None:
             return dataclasses.replace(carry, plan=(), hold=None), Cursor()
-        steps, grip = pick_and_place(self._library, task, view, carry.atom, hold, view.eef)
+        steps, grip = plans.pick_and_place(self._library, task, view, atom, hold, view.eef)
         carry = dataclasses.replace(
             carry,
             plan=tuple(steps),
             hold=hold,
             grip=grip,
-            subject=view.pos(entity),
-            support=goals.target_point(view, task, atom),
+            seen=view.positions,
         )
         return carry, Cursor()
 
     def _retry(self, carry: ReactiveCarry, task: Task, view: View) -> tuple[ReactiveCarry, Cursor]:
         """The object is not in the hand: begin again, with another grasp."""
-        failed = carry.failed if carry.hold is None else (*carry.failed, carry.hold.index)
+        failed = carry.failed if carry.hold is None else (*carry.failed, carry.hold.offset)
         return self._start(dataclasses.replace(carry, failed=failed), task, view)
 
     def _replace(self, carry: ReactiveCarry, task: Task, view: View) -> tuple[ReactiveCarry, Cursor]:
@@ -145,10 +145,8 @@ class Reactive:
         atom = task.goal[carry.atom]
         entity = atom.args[0]
         grip = view.eef - view.pos(entity)
-        shapes = self._library.shapes(task)
-        steps = planner.place(view, task, atom, carry.hold, grip, view.rot(entity), view.eef, shapes)
-        support = goals.target_point(view, task, atom)
-        return dataclasses.replace(carry, plan=tuple(steps), grip=grip, support=support), Cursor()
+        steps = plans.place(self._library, task, view, atom, carry.hold, grip, view.rot(entity), view.eef)
+        return dataclasses.replace(carry, plan=tuple(steps), grip=grip, seen=view.positions), Cursor()
 
     def _next(self, carry: ReactiveCarry, task: Task, view: View) -> tuple[ReactiveCarry, Cursor]:
         """The plan is used up: on to the first atom that does not hold, or the same again (the episode is not over)."""
@@ -156,18 +154,6 @@ class Reactive:
         atom = missing[0] if missing else carry.atom
         failed = carry.failed if atom == carry.atom else ()
         return self._start(dataclasses.replace(carry, atom=atom, failed=failed), task, view)
-
-
-def pick_and_place(
-    library: Library, task: Task, view: View, index: int, hold: Hold, start: np.ndarray
-) -> tuple[list[Waypoint], np.ndarray]:
-    """Plan for one goal atom from `start` [3]; also where the grip site will be relative to the object's origin [3]."""
-    atom = task.goal[index]
-    entity = atom.args[0]
-    grip = hold.site - view.pos(entity)
-    steps = planner.pick(view, entity, hold, start)
-    shapes = library.shapes(task)
-    return steps + planner.place(view, task, atom, hold, grip, view.rot(entity), hold.site, shapes), grip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,11 +205,11 @@ class OpenLoop:
         plant = ArmPlant(self._library.arm(task), view)
         chunks = [np.zeros((0, 7), np.float32)]
         left = task.horizon
-        for index, atom in enumerate(task.goal):
-            hold = planner.choose(self._library, task, view, atom, ())
+        for atom in task.goal:
+            hold = choose(self._library, task, view, atom, ())
             if hold is None:
                 continue
-            steps, _ = pick_and_place(self._library, task, view, index, hold, plant.pos)
+            steps, _ = plans.pick_and_place(self._library, task, view, atom, hold, plant.pos)
             cursor = Cursor()
             while cursor.index < len(steps) and left > 0:
                 piece = track(plant, steps, cursor, 1)

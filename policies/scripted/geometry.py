@@ -8,7 +8,7 @@ positions of every entity, puts the points into the world.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -88,6 +88,10 @@ class SceneShapes:
 
     parts: dict[str, tuple[Part, ...]]
     sites: dict[str, Site]
+
+    def points(self, entity: str) -> np.ndarray:
+        """[N, 3] surface of an entity in its root frame, articulations ignored (objects have none)."""
+        return np.vstack([part.points for part in self.parts[entity]])
 
 
 def load_shapes(scene: Scene) -> SceneShapes:
@@ -227,6 +231,7 @@ class View:
 
     Attributes:
       step: policy steps executed.
+      positions: [E, 3] root positions of all entities, world metres.
       eef: [3] end-effector position, world metres.
       hand_rot: [3, 3] orientation of the hand body.
       opening: gap between the fingers, metres.
@@ -236,10 +241,12 @@ class View:
     def __init__(self, shapes: SceneShapes, obs: Observation, lane: int):
         self._shapes = shapes
         self._index = {name: i for i, name in enumerate(obs.task.scene.entities)}
-        self._pos = np.asarray(obs.entity_pos[lane], float)
+        self.positions = np.array(obs.entity_pos[lane], float)
+        self.positions.flags.writeable = False  # plans keep it
         self._quat = np.asarray(obs.entity_quat[lane], float)
         self._joints = {name: float(values[lane]) for name, values in obs.articulation.items()}
-        self._clouds: dict[Any, np.ndarray] = {}
+        self._clouds: dict[str, np.ndarray] = {}
+        self._corners: dict[str, np.ndarray] = {}
         self.step = int(obs.step[lane])
         self.eef = np.array(obs.eef_pos[lane], float)
         self.hand_rot = quat_to_mat(np.asarray(obs.eef_quat[lane], float))
@@ -248,7 +255,7 @@ class View:
 
     def pos(self, entity: str) -> np.ndarray:
         """[3] root position of an entity."""
-        return self._pos[self._index[entity]]
+        return self.positions[self._index[entity]]
 
     def rot(self, entity: str) -> np.ndarray:
         """[3, 3] root orientation of an entity."""
@@ -267,23 +274,44 @@ class View:
                     pos = pos + rot @ (q * axis)
         return pos, rot
 
-    def cloud(self, entity: str, coarse: bool = False) -> np.ndarray:
-        """[N, 3] surface points (or bounding corners) of an entity, world frame."""
-        key = (entity, coarse)
-        if key not in self._clouds:
-            placed = [np.zeros((0, 3))]
-            for part in self._shapes.parts[entity]:
-                pos, rot = self._frame(entity, part.chain)
-                placed.append((part.corners if coarse else part.points) @ rot.T + pos)
-            self._clouds[key] = np.vstack(placed)
-        return self._clouds[key]
+    def cloud(self, entity: str) -> np.ndarray:
+        """[N, 3] surface points of an entity, world frame."""
+        if entity not in self._clouds:
+            self._clouds[entity] = self._placed(entity, "points")
+        return self._clouds[entity]
 
-    def others(self, without: str, coarse: bool = False) -> np.ndarray:
-        """[N, 3] points of everything but one entity, world frame."""
-        key = (without, coarse, "others")
-        if key not in self._clouds:
-            self._clouds[key] = np.vstack([self.cloud(name, coarse) for name in self._shapes.parts if name != without])
-        return self._clouds[key]
+    def _placed(self, entity: str, field: Literal["points", "corners"]) -> np.ndarray:
+        placed = [np.zeros((0, 3))]
+        for part in self._shapes.parts[entity]:
+            local = getattr(part, field)
+            if entity == WORLD and not part.chain:
+                placed.append(local)
+                continue
+            pos, rot = self._frame(entity, part.chain)
+            placed.append(local @ rot.T + pos)
+        return np.vstack(placed)
+
+    def _boxes(self, entity: str) -> np.ndarray:
+        if entity not in self._corners:
+            self._corners[entity] = self._placed(entity, "corners")
+        return self._corners[entity]
+
+    def corners(self, without: str) -> np.ndarray:
+        """[N, 3] corners and centres of the bounding boxes of everything but one entity, world frame."""
+        return np.vstack([self._boxes(name) for name in self._shapes.parts if name != without])
+
+    def near(self, without: str, xy: np.ndarray, radius: float, above: float = -np.inf) -> np.ndarray:
+        """[N, 3] surface points of everything but one entity, in a square column around `xy` [2] and above a height."""
+        found = [np.zeros((0, 3))]
+        for name in self._shapes.parts:
+            boxes = self._boxes(name)
+            if name == without or not len(boxes):
+                continue
+            if (boxes[:, :2].min(0) > xy + radius).any() or (boxes[:, :2].max(0) < xy - radius).any():
+                continue
+            points = self.cloud(name)
+            found.append(points[(np.abs(points[:, :2] - xy).max(1) < radius) & (points[:, 2] > above)])
+        return np.vstack(found)
 
     def region(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A region's centre [3], orientation [3, 3] (world) and half extents [3] (its own frame)."""

@@ -10,7 +10,7 @@ import numpy as np
 from mjx_bench.errors import BenchError
 from mjx_bench.task import Atom, Task
 from policies.scripted.geometry import View
-from policies.scripted.grasp import lowest_site
+from policies.scripted.grasp import columns, lowest_site
 
 _GAP = 0.003  # height above the support at which an object is let go
 _CELL = 0.006
@@ -20,7 +20,7 @@ def check(task: Task) -> tuple[Atom, ...]:
     """The goal's atoms, all of which the scripted experts can do.
 
     Raises:
-      BenchError: a predicate other than `on` and `in`, or a subject that cannot be carried.
+      BenchError: a predicate other than `on` and `in`, a subject that cannot be carried, or a region that must be opened.
     """
     where = f"task {task.suite}/{task.index} ({task.name})"
     for atom in task.goal:
@@ -31,8 +31,11 @@ def check(task: Task) -> tuple[Atom, ...]:
         entity = task.scene.entities.get(atom.args[0])
         if entity is None or entity.kind != "object":
             raise BenchError(f"scripted experts cannot carry {atom.args[0]!r}: {where} asks for {atom}")
-        if atom.args[1] not in task.scene.entities and atom.args[1] not in task.scene.regions:
+        region = task.scene.regions.get(atom.args[1])
+        if region is None and atom.args[1] not in task.scene.entities:
             raise BenchError(f"{where} asks for {atom}, and its scene holds no {atom.args[1]!r}")
+        if atom.predicate == "in" and region is not None and region.joints:
+            raise BenchError(f"scripted experts cannot open drawers and doors yet: {where} asks for {atom}")
     return task.goal
 
 
@@ -75,8 +78,7 @@ def put_down(
       [3] grip-site position, world: the object just above what it would rest on, or as low as the hand can go.
     """
     centre = target_point(view, task, atom)
-    things = view.others(atom.args[0])
-    near = things[np.abs(things[:, :2] - centre[:2]).max(1) < 0.16]
+    near = columns(view.near(atom.args[0], centre[:2], 0.16))
     rest = rest_height(body, centre[:2], near)
     if not np.isfinite(rest):  # nothing below: trust the region's own height
         rest = float(centre[2] - body[:, 2].min())

@@ -172,11 +172,23 @@ def _contact(slab: np.ndarray, u: float, w: float, z: float) -> tuple[float, flo
     return 0.5 * (left + right), right - left, skew
 
 
+def columns(points: np.ndarray, cell: float = 0.005) -> np.ndarray:
+    """The highest point [M, 3] of each vertical column of `cell` metres: all that a gripper from above can meet."""
+    if len(points) == 0:
+        return points
+    low = points[:, :2].min(0)
+    ij = ((points[:, :2] - low) / cell).astype(np.int64)
+    top = np.full(ij.max(0) + 1, -np.inf)
+    np.maximum.at(top, (ij[:, 0], ij[:, 1]), points[:, 2])
+    i, j = np.nonzero(top > -np.inf)
+    return np.column_stack([low[0] + (i + 0.5) * cell, low[1] + (j + 0.5) * cell, top[i, j]])
+
+
 def lowest_site(points: np.ndarray, xy: np.ndarray, angle: np.ndarray, half_opening: np.ndarray) -> np.ndarray:
     """Lowest height of the grip site at which a gripper coming straight down stays clear of points.
 
     Args:
-      points: [N, 3] obstacles, world.
+      points: [N, 3] obstacles, world; `columns` of them will do.
       xy: [G, 2] positions of the site.
       angle: [G] directions of the finger axis about world z.
       half_opening: [G] inner face of the fingers from the centre.
