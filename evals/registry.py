@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from mjx_bench.errors import unknown_name
+from mjx_bench.manifest import Case
 from mjx_bench.task import Task
 
 
@@ -16,19 +18,26 @@ def _libero() -> ModuleType:
     return tasks
 
 
-# What a source offers: suites(), task_table(suite), load_task(suite, index, seeds), build(tasks, seeds, progress, workers).
+# What a source offers: suites(), variant_suites(), task_table(suite), load_task(suite, index, seeds),
+# build(tasks, seeds, progress, workers), and for cases that name one of its suites load_case(case, seeds),
+# missing_source(case), prepare(cases, workers, progress).
 _SOURCES = (_libero,)
 
 
 def suites() -> tuple[str, ...]:
-    """Names of all suites, whether their package is installed or not."""
+    """Names of the suites that "all" means, whether their package is installed or not."""
     return tuple(name for source in _SOURCES for name in source().suites())
 
 
+def variant_suites() -> tuple[str, ...]:
+    """Names of the suites that vary another's tasks; they are asked for by name."""
+    return tuple(name for source in _SOURCES for name in source().variant_suites())
+
+
 def check_suite(suite: str) -> None:
-    """Raises `BenchError` with the nearest names when `suite` is not a suite."""
-    if suite not in suites():
-        raise unknown_name("suite", suite, suites())
+    """Raises `BenchError` with the nearest names when `suite` is neither a suite nor a variant of one."""
+    if suite not in (known := suites() + variant_suites()):
+        raise unknown_name("suite", suite, known)
 
 
 def task_table(suite: str) -> list[dict[str, Any]]:
@@ -43,6 +52,61 @@ def load_task(suite: str, index: int, *, seeds: Sequence[int] = ()) -> Task:
     """The task `index` of `suite`; builds its scene if it is not in the cache, with resets for `seeds` in the same go."""
     task: Task = _source(suite).load_task(suite, index, seeds=seeds)
     return task
+
+
+def load_case(case: Case, *, seeds: Sequence[int] = ()) -> Task:
+    """The task of a case, plain or varied, built as in `load_task`.
+
+    Its suite and index are the case's; its name and version are those of the variant.
+
+    Raises:
+      BenchError: no such task, a source that is not held (see `missing_source`), or a scene that does not build.
+      MissingExtra: when the suite's package is not installed.
+    """
+    task: Task = _source(case.task_suite_name).load_case(case, seeds=seeds)
+    return task
+
+
+def load_bddl(
+    path: Path,
+    *,
+    init_states: Path | None = None,
+    instruction: str | None = None,
+    horizon: int | None = None,
+    seeds: Sequence[int] = (),
+) -> Task:
+    """A task from a LIBERO task file of one's own; see `evals.libero.tasks.load_bddl`."""
+    task: Task = _libero().load_bddl(
+        path, init_states=init_states, instruction=instruction, horizon=horizon, seeds=seeds
+    )
+    return task
+
+
+def missing_source(case: Case) -> str | None:
+    """Why the source that a case is made from is not held here, in one line; None when it is."""
+    reason: str | None = _source(case.task_suite_name).missing_source(case)
+    return reason
+
+
+def prepare(cases: Sequence[Case], *, workers: int = 1, progress: Callable[[str], None] | None = None) -> list[str]:
+    """Builds what the cache lacks of the tasks of `cases`, with the resets of their policy seeds.
+
+    Args:
+      cases: plain and varied; one whose source is not held is passed over.
+      workers: processes that build at once, about 1 GB each.
+      progress: told one line a finished task, from a worker's thread.
+
+    Returns:
+      One line for every case that names no task, and for everything that did not build.
+    """
+    by_source: dict[ModuleType, list[Case]] = {}
+    for case in cases:
+        by_source.setdefault(_source(case.task_suite_name), []).append(case)
+    return [
+        line
+        for source, wanted in by_source.items()
+        for line in source.prepare(wanted, workers=workers, progress=progress)
+    ]
 
 
 def build(
@@ -68,4 +132,4 @@ def build(
 
 def _source(suite: str) -> ModuleType:
     check_suite(suite)
-    return next(module for source in _SOURCES if suite in (module := source()).suites())
+    return next(m for source in _SOURCES if suite in (m := source()).suites() + m.variant_suites())

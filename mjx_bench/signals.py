@@ -12,7 +12,6 @@ import numpy as np
 
 from mjx_bench.lane_arrays import LaneArrays
 
-
 # Names of the finger pads in touch pairs; no entity's name has a colon.
 FINGERS = ("finger:left", "finger:right")
 

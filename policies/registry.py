@@ -1,11 +1,17 @@
-"""Every policy by name; nothing is imported before it is asked for."""
+"""Every policy by name; nothing is imported before it is asked for.
+
+A name is one of `names()`; `replay:DIR`, the recorded Base arms of a results folder; or `module:factory`, a policy of the
+user's own: a callable without arguments that returns an object with the members of `mjx_bench.policy.Policy`.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 
-from mjx_bench.errors import unknown_name
-from mjx_bench.policy import Policy
+from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.policy import ACTION_DIMS, Policy, PolicySpec
 
 # name: (module, class called without arguments)
 _POLICIES = {
@@ -17,7 +23,7 @@ _POLICIES = {
 
 
 def names() -> tuple[str, ...]:
-    """Names that `make` knows."""
+    """Names that `make` knows without a colon."""
     return tuple(_POLICIES)
 
 
@@ -25,10 +31,55 @@ def make(name: str) -> Policy:
     """A fresh policy.
 
     Raises:
-      BenchError: no policy has this name; the message gives the nearest ones.
+      BenchError: no policy has this name (the message gives the nearest ones), a results folder that cannot be replayed,
+        or a module or factory that is not there, fails, or returns something that is no policy.
     """
+    kind, colon, rest = name.partition(":")
+    if kind == "replay":
+        if not rest:
+            raise BenchError("policy 'replay' needs a results folder: replay:DIR")
+        from policies.replay import Replay
+
+        return Replay(rest)
+    if colon:
+        return _own(name, kind, rest)
     if name not in _POLICIES:
-        raise unknown_name("policy", name, _POLICIES)
+        raise unknown_name("policy", name, (*_POLICIES, "replay:DIR", "module:factory"))
     module, cls = _POLICIES[name]
     policy: Policy = getattr(importlib.import_module(module), cls)()
     return policy
+
+
+def _own(name: str, module: str, factory: str) -> Policy:
+    # A console script's path lacks the working folder, which is where a user's module usually lies.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise BenchError(f"policy {name!r}: {error}; give module:factory, importable from here") from error
+    except Exception as error:
+        raise BenchError(f"policy {name!r}: importing {module} failed: {type(error).__name__}: {error}") from error
+    if not callable(getattr(found, factory, None)):
+        known = [n for n, value in vars(found).items() if callable(value) and not n.startswith("_")]
+        raise unknown_name(f"factory in module {module}", factory, known)
+    try:
+        policy = getattr(found, factory)()
+    except Exception as error:
+        raise BenchError(f"policy {name!r}: {factory}() failed: {type(error).__name__}: {error}") from error
+    _check(name, policy)
+    return policy
+
+
+def _check(name: str, policy: object) -> None:
+    """Refuses what could only fail later, in the middle of a run."""
+    spec = getattr(policy, "spec", None)
+    if not isinstance(spec, PolicySpec):
+        raise BenchError(f"policy {name!r}: its `spec` is {type(spec).__name__}, expected mjx_bench.policy.PolicySpec")
+    for method in ("init", "act"):
+        if not callable(getattr(policy, method, None)):
+            raise BenchError(f"policy {name!r}: it has no method `{method}` (see mjx_bench.policy.Policy)")
+    if spec.action_mode not in ACTION_DIMS:
+        raise unknown_name(f"action mode of policy {name!r}", spec.action_mode, ACTION_DIMS)
+    if spec.horizon < 1:
+        raise BenchError(f"policy {name!r}: its horizon is {spec.horizon}, expected at least 1")

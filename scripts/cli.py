@@ -16,15 +16,20 @@ import tyro
 
 from mjx_bench import runtime
 from mjx_bench.errors import BenchError
-from scripts import build, demo, output, pair, report, sample, tasks
+from scripts import bench, build, demo, inspect_case, merge, output, pair, preflight, report, rescore, sample, tasks
 
 Command = (
     Annotated[demo.Demo, tyro.conf.subcommand("demo")]
     | Annotated[tasks.Tasks, tyro.conf.subcommand("tasks")]
     | Annotated[pair.Pair, tyro.conf.subcommand("pair")]
     | Annotated[report.Report, tyro.conf.subcommand("report")]
+    | Annotated[rescore.Rescore, tyro.conf.subcommand("rescore")]
+    | Annotated[merge.Merge, tyro.conf.subcommand("merge")]
+    | Annotated[inspect_case.Inspect, tyro.conf.subcommand("inspect")]
+    | Annotated[preflight.Preflight, tyro.conf.subcommand("preflight")]
     | Annotated[sample.Sample, tyro.conf.subcommand("sample")]
     | Annotated[build.Build, tyro.conf.subcommand("build")]
+    | Annotated[bench.Bench, tyro.conf.subcommand("bench")]
 )
 
 _RUN: dict[type, Any] = {
@@ -32,8 +37,13 @@ _RUN: dict[type, Any] = {
     tasks.Tasks: tasks.run,
     pair.Pair: pair.run,
     report.Report: report.run,
+    rescore.Rescore: rescore.run,
+    merge.Merge: merge.run,
+    inspect_case.Inspect: inspect_case.run,
+    preflight.Preflight: preflight.run,
     sample.Sample: sample.run,
     build.Build: build.run,
+    bench.Bench: bench.run,
 }
 
 INTERRUPTED = 130  # 128 + SIGINT, what a shell reports

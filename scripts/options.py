@@ -35,6 +35,27 @@ def suites(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def no_event(names: Sequence[str]) -> tuple[bool, tuple[str, ...]]:
+    """Whether the event is to be `none`, and the other names; `BenchError` where both are given."""
+    others = tuple(name for name in names if name != "none")
+    if others and len(others) < len(names):
+        raise BenchError(f"--event none changes nothing in any case; give it without {', '.join(others)}")
+    return len(others) < len(names), others
+
+
+def plain_suites(names: Sequence[str]) -> tuple[str, ...]:
+    """The named suites, checked, all of which cases can be drawn on; a varied one's cases come from a manifest only."""
+    from evals import registry
+
+    for name in suites(names):
+        if name not in registry.suites():
+            raise BenchError(
+                f"cases cannot be drawn on {name!r}, a suite of varied tasks; give a manifest of them,"
+                f" or draw on {', '.join(registry.suites())}"
+            )
+    return tuple(names)
+
+
 def events(names: Sequence[str]) -> tuple[str, ...] | None:
     """The named event types, checked; None, which means all, if none is named."""
     from evals.libero_max.sampler import EVENTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,11 @@ from scripts import report
 from scripts.output import Emit, note
 
 if TYPE_CHECKING:
-    from mjx_bench.cases import Manifest
+    from mjx_bench.cases import Case, Manifest
     from mjx_bench.policy import Policy
     from mjx_bench.schedule import RunSettings
+    from mjx_bench.selection import Selection
+    from mjx_bench.task import Task
 
 POLICY_SEED = 195  # of drawn cases, as in the published manifests
 BUILDERS = 2  # processes that build scenes, about 1 GB each
@@ -37,14 +39,20 @@ class Pair:
     """File of cases."""
     suite: shared.Names = ()
     """Suites to draw cases from, instead of a manifest."""
+    bddl: Path | None = None
+    """A task file of your own, on LIBERO's objects: cases are drawn on it, or come from a manifest (suite bddl)."""
+    bddl_init_states: Path | None = None
+    """Its initial states (.npz or .npy, [N, 1 + nq + nv]); drawn by LIBERO's own reset if not given."""
     event: shared.Names = ()
-    """Event types to draw; all if none is given."""
+    """Event types to draw; all if none is given. `none`, alone: nothing changes at the trigger, and arms must be equal."""
     pairs: int = 16
     """Cases to draw from the suites."""
     sample_seed: int = 0
     """The same seed always draws the same cases."""
     limit: int | None = None
     """Run only this many cases, spread over the event types."""
+    shard: str | None = None
+    """i/n: of these, run those whose index is i modulo n. `mjx-bench merge` puts the shards together."""
     lanes: int = 8
     """Episodes of one scene that run side by side."""
     query_interval: int = 8
@@ -55,6 +63,12 @@ class Pair:
     """Threads to use; 0 for all processors."""
     backend: str = "c"
     """Physics engine."""
+    replay: bool = False
+    """Run each dynamic arm from the start instead of forking it at its event, and check that it arrives at the same bits."""
+    faithful: bool = False
+    """Removed objects behave as in the reference: dropped under the floor and shot upwards, not parked."""
+    run_on: bool = False
+    """Success does not end an episode: it runs to its horizon, and may be undone by then."""
     json: bool = False
     """Print the report as JSON instead of a table."""
 
@@ -64,9 +78,12 @@ def run(options: Pair, emit: Emit) -> int:
     shared.at_least(1, pairs=options.pairs, limit=options.limit)
     shared.at_least(0, sample_seed=options.sample_seed)
 
-    from mjx_bench import cases, schedule
+    from evals import registry
+    from mjx_bench import cases, schedule, selection
     from policies import registry as policies
 
+    shard = None if options.shard is None else selection.parse_shard(options.shard)
+    no_event, names = shared.no_event(shared.flat(options.event))
     policy = policies.make(options.policy)
     settings = schedule.RunSettings(
         policy=options.policy,
@@ -75,16 +92,44 @@ def run(options: Pair, emit: Emit) -> int:
         horizon=options.horizon,
         threads=options.threads,
         backend=options.backend,
+        replay=options.replay,
+        no_event=no_event,
+        faithful=options.faithful,
+        run_on=options.run_on,
     )
     schedule.check_settings(settings, policy)
-    suites, events = shared.suites(shared.flat(options.suite)), shared.events(shared.flat(options.event))
-    if (options.manifest is None) == (not suites):
-        raise BenchError("give either --manifest (a file of cases) or --suite (to draw cases), one of them")
+    suites, events = shared.plain_suites(shared.flat(options.suite)), shared.events(names)
+    if options.manifest is not None and suites:
+        raise BenchError("give either --manifest (a file of cases) or --suite (to draw cases), not both")
+    if options.manifest is None and not suites and options.bddl is None:
+        raise BenchError(
+            "give --manifest (a file of cases), --suite (to draw cases), or --bddl (a task file of your own)"
+        )
+    if suites and options.bddl is not None:
+        raise BenchError("--bddl is a suite of its own; give either --suite or --bddl")
+    if options.bddl is None and options.bddl_init_states is not None:
+        raise BenchError("--bddl-init-states belongs to a task file; give --bddl too")
+    if options.manifest is not None and events:
+        raise BenchError("--event chooses what to draw from suites; with --manifest, only --event none has a meaning")
     if options.manifest is not None:
         manifest = cases.load_manifest(options.manifest)
+    elif options.bddl is not None:
+        manifest = sample([_own_task(options, POLICY_SEED)], options.pairs, options.sample_seed, events)
     else:
         manifest = draw(tasks_of(suites), options.pairs, options.sample_seed, events)
-    evaluate(cases.select(manifest, options.limit), settings, policy, options.out)
+
+    def load(case: Case) -> Task:
+        if case.task_suite_name != cases.OWN_SUITE:
+            return registry.load_case(case)
+        if options.bddl is None:
+            raise BenchError(f"suite {cases.OWN_SUITE!r} is a task file of your own; name it with --bddl")
+        return _own_task(options, case.policy_seed)
+
+    limited = cases.select(manifest, options.limit)
+    chosen = selection.choose(limited, missing_source=_missing_source, shard=shard)
+    for reason, count in chosen.left_out.items():
+        note(f"{count} of {len(limited.cases)} cases left out: {reason}")
+    evaluate(chosen, settings, policy, options.out, load)
     return 0 if report.show(options.out, emit if options.json else None) else 1
 
 
@@ -95,25 +140,57 @@ def tasks_of(suites: Sequence[str]) -> list[tuple[str, int]]:
     return [(name, row["index"]) for name in suites for row in registry.task_table(name)]
 
 
+def _own_task(options: Pair, seed: int) -> Task:
+    from evals import registry
+
+    assert options.bddl is not None
+    return registry.load_bddl(options.bddl, init_states=options.bddl_init_states, seeds=(seed,))
+
+
+def _missing_source(case: Case) -> str | None:
+    from evals import registry
+    from mjx_bench.cases import OWN_SUITE
+
+    return None if case.task_suite_name == OWN_SUITE else registry.missing_source(case)
+
+
 def draw(tasks: Sequence[tuple[str, int]], pairs: int, seed: int, events: Sequence[str] | None = None) -> Manifest:
     """Draws cases over the given (suite, index), of the given event types or of all."""
     from evals import registry
-    from evals.libero_max.sampler import sample_manifest
 
     registry.build(tasks, seeds=(POLICY_SEED,), workers=BUILDERS, progress=note)
     loaded = [registry.load_task(suite, index, seeds=(POLICY_SEED,)) for suite, index in tasks]
-    return sample_manifest(loaded, pairs, seed, events=events, policy_seed=POLICY_SEED)
+    return sample(loaded, pairs, seed, events)
 
 
-def evaluate(manifest: Manifest, settings: RunSettings, policy: Policy, out: Path) -> None:
-    """Runs what `out` lacks of the cases, with a progress display."""
+def sample(tasks: Sequence[Task], pairs: int, seed: int, events: Sequence[str] | None) -> Manifest:
+    """Draws cases over loaded tasks."""
+    from evals.libero_max.sampler import sample_manifest
+
+    return sample_manifest(tasks, pairs, seed, events=events, policy_seed=POLICY_SEED)
+
+
+def evaluate(
+    cases: Manifest | Selection,
+    settings: RunSettings,
+    policy: Policy,
+    out: Path,
+    load_task: Callable[[Case], Task] | None = None,
+) -> None:
+    """Runs what `out` lacks of the cases, with a progress display, and says how busy it kept the machine."""
     from evals import registry
+    from mjx_bench.cases import OWN_SUITE
     from mjx_bench.schedule import run_pairs
+    from mjx_bench.selection import Selection
     from scripts.progress import ArmProgress
 
-    tasks = dict.fromkeys((case.task_suite_name, case.task_index) for case in manifest.cases)
-    seeds = sorted({case.policy_seed for case in manifest.cases})
+    here = cases.manifest if isinstance(cases, Selection) else cases
     with contextlib.suppress(BenchError):  # comes again below, where the message names the case
-        registry.build(tasks, seeds=seeds, workers=BUILDERS, progress=note)
+        plain = [case for case in here.cases if case.task_suite_name != OWN_SUITE]
+        registry.prepare(plain, workers=BUILDERS, progress=note)
     with ArmProgress() as progress:
-        run_pairs(manifest, settings, out, load_task=registry.load_task, policy=policy, progress=progress)
+        session = run_pairs(
+            cases, settings, out, load_task=load_task or registry.load_case, policy=policy, progress=progress
+        )
+    if session is not None:
+        note(str(session))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from mjx_bench.errors import BenchError
 from scripts.output import Emit, console, note
 
 if TYPE_CHECKING:
@@ -19,15 +20,23 @@ if TYPE_CHECKING:
 class Report:
     """Score a results folder: what the events broke, with confidence intervals, and a picture of one pair."""
 
-    dir: tyro.conf.Positional[Path]
+    dir: tyro.conf.Positional[Path | None] = None
     """Results folder of an earlier run."""
+    from_reference: Path | None = None
+    """Score the reference implementation's paired_results.jsonl instead of a folder."""
     json: bool = False
     """Print the report as JSON instead of a table."""
 
 
 def run(options: Report, emit: Emit) -> int:
-    """Prints the report and saves it beside the records."""
-    show(options.dir, emit if options.json else None)
+    """Prints the report; that of a folder is saved beside the records."""
+    to_json = emit if options.json else None
+    if options.dir is not None and options.from_reference is None:
+        show(options.dir, to_json)
+    elif options.from_reference is not None and options.dir is None:
+        _print(reference_summary(options.from_reference), to_json)
+    else:
+        raise BenchError("give either a results folder or --from-reference (a file of the reference), one of them")
     return 0
 
 
@@ -37,21 +46,55 @@ def show(directory: Path, emit: Emit | None) -> bool:
     Returns whether every case that was asked for was scored: no arm void, none missing.
     """
     from mjx_bench.records import load_run
-    from mjx_bench.report import table
     from mjx_bench.report.summary import summarise
 
     loaded = load_run(directory)
     summary = summarise(loaded)
-    if emit is not None:
-        emit(summary)
-    else:
-        out = console()
-        out.print(table.render(summary, out.width))
+    _print(summary, emit)
     try:
         save(loaded, summary)
     except OSError as error:  # somebody else's folder can be scored too
         note(f"the report was not saved: {error}")
     return not summary["void"] and not summary["incomplete"]
+
+
+def _print(summary: dict[str, Any], emit: Emit | None) -> None:
+    from mjx_bench.report import table
+
+    if emit is not None:
+        emit(summary)
+    else:
+        out = console()
+        out.print(table.render(summary, out.width))
+
+
+def reference_summary(path: Path) -> dict[str, Any]:
+    """The report of the reference's result lines, with None for what they do not record."""
+    from mjx_bench.reference import read_reference
+    from mjx_bench.report.pairs import Scored
+    from mjx_bench.report.summary import summarise_outcomes
+
+    lines = read_reference(path)
+    pairs = [
+        (
+            line.change_type,
+            Scored(
+                outcome=(line.base, line.dynamic),
+                end=None,
+                trigger_step=line.event_step,
+                first_response_step=None,
+                common_response_step=line.response_step,
+                stale_actions=line.exposure,
+            ),
+        )
+        for line in lines
+    ]
+    unknown = {"first_response_step"}
+    # Optional in a line; where no line has one, it was not recorded.
+    optional = {"trigger_step": "event_step", "common_response_step": "response_step"}
+    unknown |= {ours for ours, theirs in optional.items() if all(getattr(line, theirs) is None for line in lines)}
+    note = "the file holds only pairs whose event was answered by a query of both arms: coverage is of these alone"
+    return summarise_outcomes(pairs, unknown=unknown, notes=[note])
 
 
 def save(loaded: Run, summary: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ def run(options: Sample, emit: Emit) -> int:
 
     shared.at_least(1, pairs=options.pairs)
     shared.at_least(0, seed=options.seed)
-    suites, events = shared.suites(shared.flat(options.suite)), shared.events(shared.flat(options.event))
+    suites, events = shared.plain_suites(shared.flat(options.suite)), shared.events(shared.flat(options.event))
     if not suites:
         raise BenchError("give --suite: which suites to draw from (mjx-bench tasks lists them)")
     text = dump_manifest(pair.draw(pair.tasks_of(suites), options.pairs, options.seed, events))

@@ -14,7 +14,7 @@ import pytest
 from scripts import cli
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ("demo", "tasks", "pair", "report", "sample", "build")
+COMMANDS = ("demo", "tasks", "pair", "report", "rescore", "merge", "inspect", "preflight", "sample", "build")
 HEAVY = ("numpy", "jax", "mujoco", "numba", "matplotlib", "scipy", "rich", "robosuite", "libero", "cv2")
 
 
@@ -77,15 +77,26 @@ PAIR = ["pair", "--policy", "zero", "--out", "{tmp}/run"]
         ([*PAIR, "--suite", "libero_object", "--query-interval", "999"], "query interval 999 is larger than"),
         ([*PAIR, "--suite", "libero_object", "--query-interval", "5", "--horizon", "4"], "larger than"),
         ([*PAIR, "--suite", "libero_object", "--event", "camera_shif"], "did you mean camera_shift"),
-        ([*PAIR], "either --manifest"),
-        ([*PAIR, "--suite", "libero_object", "--manifest", "m.json"], "either --manifest"),
+        ([*PAIR], "give --manifest"),
+        ([*PAIR, "--suite", "libero_object", "--manifest", "m.json"], "not both"),
         ([*PAIR, "--manifest", "{tmp}/none.json"], "none.json: cannot read the manifest"),
         (
             ["pair", "--policy", "scripted.reactiv", "--out", "{tmp}/run", "--suite", "libero_object"],
             "scripted.reactive",
         ),
         (["report", "{tmp}/none"], "none"),
-        (["report"], "Missing"),
+        (["report"], "give either a results folder or --from-reference"),
+        (["report", "{tmp}/none", "--from-reference", "{tmp}/none"], "one of them"),
+        (["report", "--from-reference", "{tmp}/none.jsonl"], "none.jsonl: cannot read"),
+        (["rescore", "{tmp}/none", "--json"], "not a results folder"),
+        (["merge", "{tmp}/a", "{tmp}/b", "--out", "{tmp}/c"], "a: not a results folder"),
+        (["merge", "--out", "{tmp}/c"], "nothing to merge"),
+        *[
+            ([*PAIR, "--suite", "libero_object", "--shard", bad], f"shard {bad!r}: expected i/n")
+            for bad in ("2/2", "-1/2", "1", "0/0", "1/2/3", "a/b", "0.5/2", "1 /2", "")
+        ],
+        ([*PAIR, "--suite", "libero_object", "--event", "none", "camera_shift"], "give it without camera_shift"),
+        ([*PAIR, "--manifest", "{tmp}/none.json", "--event", "camera_shift"], "only --event none has a meaning"),
     ],
 )
 def test_a_mistake_is_one_line(args: list[str], message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):

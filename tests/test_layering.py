@@ -48,12 +48,16 @@ FLOORS = [
         "cases",
         "events",
         "observe",
+        "preflight",
+        "reference",
+        "selection",
+        "sessions",
     },
-    {"predicates"},
-    {"checkers", "triggers"},
+    {"predicates", "judged"},
+    {"checkers", "triggers", "rescore"},
     {"rollout"},
     {"pairing"},
-    {"schedule"},
+    {"schedule", "workers", "inspection"},
 ]
 # Stand on records alone.
 BESIDE = {"stats", "report"}
@@ -66,6 +70,8 @@ LIGHT = {
     "mjx_bench.records": set(),
     "mjx_bench.runtime": set(),
     "mjx_bench.seeds": set(),
+    "mjx_bench.sessions": set(),
+    "mjx_bench.reference": set(),
     "mjx_bench.stats": {"numpy"},
     "evals.libero.package": {"numpy"},
     "scripts.system_check": set(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -352,6 +353,15 @@ def test_impossible_settings_are_refused_before_anything_is_written(tmp_path, se
     with pytest.raises(BenchError, match=message):
         run(tmp_path / "out", **settings)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("change", [{"replay": True}, {"no_event": True}, {"run_on": True}, {"query_interval": 2}])
+def test_a_folder_is_continued_with_the_same_settings_only(mixed, tmp_path, change):
+    folder = shutil.copytree(mixed.directory, tmp_path / "out")
+    [name] = change
+    with pytest.raises(BenchError, match=rf"this folder was made with settings\.{name} = .*use another folder"):
+        run(folder, **change)
+    assert (folder / "records.jsonl").read_bytes() == (mixed.directory / "records.jsonl").read_bytes()
 
 
 def test_a_case_that_does_not_fit_its_task_is_refused_by_name(tmp_path):

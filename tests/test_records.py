@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from mjx_bench.errors import BenchError
-from mjx_bench.records import ArrayRef, Header, Record, RunWriter, git_state, load_run
+from mjx_bench.records import ArrayRef, Header, Record, RunWriter, Shard, git_state, load_run, read_tasks
 
 MANIFEST = json.dumps({"cases": [{"case_id": f"case-{i}"} for i in range(4)]}, indent=2, sort_keys=True) + "\n"
 # Of the canonical form: sorted keys, no spaces.
@@ -277,7 +277,7 @@ def edit_line(folder: Path, number: int, edit: Any) -> None:
         ({"trigger_distance_m": "0.1"}, "trigger_distance_m = '0.1'"),
         ({"success": False}, "success = False: expected True with verdict 'success'"),
         ({"verdict": "void"}, "success = True: expected None with verdict 'void'"),
-        ({"schema": 2}, "schema = 2: expected 1"),
+        ({"schema": 1}, "schema = 1: expected 2, the layout that this version reads; use the version"),
         ({"extra": 1}, "unknown field 'extra'"),
         ({"event": {}}, "event = {}: expected null in the base arm"),
         ({"timing": {"a": "b"}}, "timing.a = 'b'"),
@@ -296,7 +296,7 @@ def test_missing_fields_and_torn_lines_in_the_middle(folder: Path):
     edit_line(folder, 2, lambda data: data.pop("reason"))
     assert "line 2: reason is missing" in refused(folder)
     path = folder / "records.jsonl"
-    path.write_text(path.read_text().replace('"schema": 1', '"schema"', 1))
+    path.write_text(path.read_text().replace('"schema": 2', '"schema"', 1))
     assert "line 2: not valid JSON" in refused(folder)
     path.write_text("\0\0\n")
     assert "line 1: not valid JSON" in refused(folder)
@@ -309,7 +309,7 @@ def test_folders_that_are_not_results(tmp_path: Path, folder: Path):
     with pytest.raises(BenchError, match=r"records\.jsonl without run\.json"):
         RunWriter.open(folder, HEADER, MANIFEST)
     (folder / "run.json").write_text(json.dumps({**HEADER.to_json(), "schema": 99}))
-    assert "run.json: schema = 99: expected 1" in refused(folder)
+    assert "run.json: schema = 99: expected 2" in refused(folder)
     (tmp_path / "file").touch()
     with pytest.raises(BenchError, match="cannot write"):
         RunWriter.open(tmp_path / "file", HEADER, MANIFEST)
@@ -318,6 +318,39 @@ def test_folders_that_are_not_results(tmp_path: Path, folder: Path):
 def test_a_changed_manifest_is_refused(folder: Path):
     (folder / "manifest.json").write_text(MANIFEST.replace("case-3", "case-4"))
     assert "not the manifest that run.json names" in refused(folder)
+
+
+def test_tasks_are_kept_with_the_run_and_held_to_their_hash(tmp_path: Path, folder: Path):
+    text, sha256 = '{"t": {"horizon": 1}}', hashlib.sha256(b'{"t":{"horizon":1}}').hexdigest()
+    header = dataclasses.replace(HEADER, tasks_sha256=sha256)
+    RunWriter.open(tmp_path / "judged", header, MANIFEST, text).close()
+    run = load_run(tmp_path / "judged")
+    assert read_tasks(run.directory, run.header) == {"t": {"horizon": 1}}
+    (run.directory / "tasks.json").write_text('{"t": {"horizon": 2}}')
+    with pytest.raises(BenchError, match=r"not the tasks that run\.json names"):
+        read_tasks(run.directory, run.header)
+    with pytest.raises(BenchError, match=r"not the tasks that run\.json names"):
+        RunWriter.open(run.directory, header, MANIFEST, text)
+    with pytest.raises(BenchError, match=r"no tasks\.json was written with this run"):
+        read_tasks(folder, load_run(folder).header)
+
+
+def test_a_shard_is_continued_as_that_shard_only(tmp_path: Path):
+    shard = Shard(0, 2, "0" * 64, ("case-0", "other"))
+    header = dataclasses.replace(HEADER, shard=shard)
+    RunWriter.open(tmp_path, header, MANIFEST).close()
+    assert load_run(tmp_path).header.shard == shard
+    for other, says in [
+        (None, r"shard = \{.*\.\.\., now it is None"),
+        (dataclasses.replace(shard, count=3), "shard.count = 2, now it is 3"),
+    ]:
+        with pytest.raises(BenchError, match=says):
+            RunWriter.open(tmp_path, dataclasses.replace(header, shard=other), MANIFEST)
+    data = json.loads((tmp_path / "run.json").read_text())
+    data["shard"]["index"] = 2
+    (tmp_path / "run.json").write_text(json.dumps(data))
+    with pytest.raises(BenchError, match=r"shard\.index = 2: expected an integer below count = 2"):
+        load_run(tmp_path)
 
 
 def test_lost_or_changed_arrays_are_seen(folder: Path):

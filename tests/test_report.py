@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from mjx_bench.errors import BenchError
-from mjx_bench.records import Header, Record, Run, RunWriter, load_run
+from mjx_bench.records import Header, Record, Run, RunWriter, Shard, load_run
 from mjx_bench.report.plot import choose_pair, plot_pair
 from mjx_bench.report.summary import summarise
 from mjx_bench.report.table import COLUMNS, render, to_markdown
@@ -85,7 +85,15 @@ def record(i: int, arm: str, event: str, success: bool | None, stale: int | None
     )
 
 
-def make_run(folder: Path, spec: list[tuple[str, Any, Any, int | None]] = SPEC, privileged: bool = True) -> Run:
+def make_run(
+    folder: Path,
+    spec: list[tuple[str, Any, Any, int | None]] = SPEC,
+    privileged: bool = True,
+    undone: tuple[tuple[int, str], ...] = (),
+    shard: Shard | None = None,
+    **settings: Any,
+) -> Run:
+    """`undone`: arms, by case and name, whose success did not last to the end."""
     cases = []
     for i, (event, *_) in enumerate(spec):
         scenario = {"change": {"operation": event}} | ({} if event == "set_of_my_own" else {"change_type": event})
@@ -97,10 +105,17 @@ def make_run(folder: Path, spec: list[tuple[str, Any, Any, int | None]] = SPEC, 
         git_dirty=None,
         packages={},
         device="test",
-        settings={"policy": "scripted.reactive", "query_interval": 8, "horizon": 16, "privileged": privileged},
+        settings={
+            "policy": "scripted.reactive",
+            "query_interval": 8,
+            "horizon": 16,
+            "privileged": privileged,
+            **settings,
+        },
         manifest_sha256=hashlib.sha256(text.encode()).hexdigest(),
         assets={},
         created="2026-01-01T00:00:00+00:00",
+        shard=shard,
     )
     target, moved = np.array([0.05, -0.12, 0.9]), np.array([0.11, -0.016, 0.9])
     with RunWriter.open(folder, header, text) as writer:
@@ -110,7 +125,9 @@ def make_run(folder: Path, spec: list[tuple[str, Any, Any, int | None]] = SPEC, 
                 if success == "missing":
                     continue
                 one = record(i, arm, event, success, stale)
-                turn = 34 + (stale or 0) if arm == "dynamic" else None
+                if (i, arm) in undone:
+                    one = dataclasses.replace(one, success_end=False)
+                turn = 34 + stale if arm == "dynamic" and stale is not None else None
                 writer.append(one, {"eef_pos": hand(target, turn, moved, one.end_step)})
     return load_run(folder)
 
@@ -174,6 +191,50 @@ def test_notes(tmp_path: Path, run: Run):
     broken = [("camera_shift", True, False, 0)]
     assert summarise(make_run(tmp_path / "c", broken))["notes"][0].startswith("FAULT: 1 pair(s) of camera_shift differ")
     assert summarise(make_run(tmp_path / "d", broken, privileged=False))["notes"] == []
+
+
+def test_success_at_the_end_is_a_column_of_its_own(tmp_path: Path, run: Run):
+    spec = [("target_relocation", True, True, 6), ("camera_shift", True, True, 0), ("camera_shift", False, None, 0)]
+    s = summarise(make_run(tmp_path, spec, undone=((0, "dynamic"),)))
+    assert s["success_any"] == {"base": 1, "dynamic": 1}
+    assert s["success_end"] == {"base": 1, "dynamic": 0.5}
+    assert s["delta_pp"] == 0, "all else counts success at any step"
+    assert s["events"]["target_relocation"]["success_end"] == {"base": 1, "dynamic": 0}
+    page = to_markdown(s)
+    assert "| target_relocation | 1 | 0 | 1/1 100.0% | 1/1 100.0%, at end 0.0% |" in page
+    assert "| camera_shift | 1 | 1 | 1/1 100.0% | 1/1 100.0% |" in page
+    assert "at end" not in to_markdown(summarise(run))
+    # Six scored pairs, four successes each: nothing was undone.
+    assert summarise(run)["success_end"] == summarise(run)["success_any"] == {"base": 4 / 6, "dynamic": 4 / 6}
+    nothing = summarise(run)["events"]["obstacle_insertion"]
+    assert nothing["success_any"] == nothing["success_end"] == {"base": None, "dynamic": None}
+
+
+def test_cases_that_were_left_out_are_told(tmp_path: Path):
+    s = summarise(make_run(tmp_path, privileged=False, left_out={"needs a package": 480}))
+    assert s["left_out"] == {"needs a package": 480}
+    assert s["cases"] == len(SPEC)
+    assert s["notes"][0] == "480 case(s) left out, and in no number here: needs a package"
+    assert "* 480 case(s) left out" in to_markdown(s)
+
+
+def test_a_shard_says_that_it_is_one(tmp_path: Path):
+    shard = Shard(1, 4, "0" * 64, tuple(f"case-{i}" for i in range(32)))
+    s = summarise(make_run(tmp_path, privileged=False, shard=shard))
+    assert s["cases"] == len(SPEC)
+    assert s["notes"][0] == "shard 1/4, of 32 cases in all; mjx-bench merge puts the shards together"
+
+
+def test_an_a_a_run_says_so_and_whether_its_arms_are_equal(tmp_path: Path):
+    same = [("camera_shift", True, True, None), ("target_relocation", False, False, None)]
+    s = summarise(make_run(tmp_path / "a", same, no_event=True))
+    assert s["notes"] == [
+        "A/A run: nothing was changed at any trigger, and both arms of all 2 pairs are equal to the bit"
+    ]
+    # The same outcome by another path: hands that turned elsewhere.
+    other = [*same, ("target_relocation", True, True, 6)]
+    [note] = summarise(make_run(tmp_path / "b", other, no_event=True))["notes"]
+    assert note.startswith("FAULT: 1 pair(s) of an A/A run differ")
 
 
 def test_one_void_arm_voids_its_pair_in_either_place(tmp_path: Path):

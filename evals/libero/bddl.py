@@ -38,8 +38,12 @@ _SECTIONS = (
     ":goal",
 )
 
-# Sections that say nothing about the task itself: LIBERO ignores them too (PRO adds the last).
-_IGNORED = (":requirements", ":scene_properties", ":perturbation_config")
+# Sections that LIBERO does not act on (PRO adds the last, for a program of its own to act on).
+_UNREAD = (":scene_properties", ":perturbation_config")
+_IGNORED = (":requirements", *_UNREAD)
+
+# Predicates on joints: in the initial state they set them, in a goal they test them.
+JOINT_PREDICATES = ("open", "close", "turnon", "turnoff")
 
 # Fixture categories that are the room's own surface rather than a model placed in it.
 _WORKSPACES = ("table", "floor", "kitchen_table", "living_room_table", "study_table", "coffee_table")
@@ -75,6 +79,7 @@ class Problem:
       objects_of_interest: instances.
       init: initial atoms.
       goal: atoms that must all hold.
+      unread: names of sections whose contents are passed over, as LIBERO passes over them.
     """
 
     name: str
@@ -85,6 +90,7 @@ class Problem:
     objects_of_interest: tuple[str, ...]
     init: tuple[Atom, ...]
     goal: tuple[Atom, ...]
+    unread: tuple[str, ...] = ()
 
     @property
     def workspace(self) -> str:
@@ -170,6 +176,7 @@ def _problem(groups: Tree) -> Problem:
         objects_of_interest=tuple(_words(sections.get(":obj_of_interest", []), ":obj_of_interest")),
         init=tuple(_atom(item) for item in sections.get(":init", [])),
         goal=tuple(_goal(sections[":goal"])),
+        unread=tuple(name for name in _UNREAD if name in sections),
     )
 
 

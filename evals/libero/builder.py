@@ -2,8 +2,10 @@
 
 `python -m evals.libero.builder` reads a JSON job a line on standard input and answers with a JSON line on standard output:
 
-    {"bddl": path, "key": cache key, "cache": root, "name": ..., "versions": {...}, "seeds": [195, ...]}
+    {"bddl": path, "key": cache key, "cache": root, "name": ..., "versions": {...}, "seeds": [195, ...], "draw": false}
     {"error": null, "reset_errors": {"195": "..."}, "seconds": 2.1}
+
+With "draw" it also draws initial states, for a task that comes without any.
 
 What the cache already holds is not built again. LIBERO and robosuite print to standard output at will; file descriptor
 1 is therefore pointed at standard error before they are imported, and the answers leave through a private copy of it.
@@ -18,19 +20,23 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from evals.libero.bddl import parse_file
+from evals.libero.bddl import JOINT_PREDICATES, Problem, parse_file
 from evals.libero.cache import Cache, digest
+from mjx_bench.errors import BenchError, unknown_name
 
-# Bump whenever the builder's output, or a constant of an episode in `tasks.py`, changes: it is part of a task's version,
+# Bump whenever the builder's output, or a constant of an episode in `assemble.py`, changes: it is part of a task's version,
 # and old cache entries are then never read again.
 BUILDER_VERSION = "1"
 
 # LIBERO's placement sampler gives up now and then; the benchmark tries this many seeds before it calls a task broken.
 ATTEMPTS = 10
+
+# Seeds of drawn initial states, one state each.
+STATE_SEEDS = tuple(range(10))
 
 
 def main() -> None:
@@ -73,18 +79,60 @@ def _build(job: dict[str, Any]) -> dict[str, str]:
     cache, key = Cache(Path(job["cache"])), job["key"]
     scene_missing = cache.read_scene(key) is None
     seeds = [int(seed) for seed in job["seeds"] if cache.read_reset(key, int(seed)) is None]
+    states_missing = job.get("draw", False) and cache.read_states(key) is None
     errors: dict[str, str] = {}
-    if not scene_missing and not seeds:
+    if not scene_missing and not seeds and not states_missing:
         return errors
-    with _environment(Path(job["bddl"])) as env:
-        if scene_missing:
-            _write_scene(env, job, cache)
-        for seed in seeds:
-            try:
-                cache.write_reset(key, seed, {"seed": seed, **_reset(env, seed)})
-            except Exception as cause:  # one unlucky seed must not cost the other seeds
-                errors[str(seed)] = _explain(cause)
+    problem = parse_file(Path(job["bddl"]))
+    _check_categories(problem)
+    try:
+        with _environment(Path(job["bddl"])) as env:
+            if scene_missing:
+                _write_scene(env, job, cache)
+            if states_missing:
+                cache.write_states(key, {"seeds": list(STATE_SEEDS), "states": _draw_states(env, cache, key)})
+            for seed in seeds:
+                try:
+                    cache.write_reset(key, seed, {"seed": seed, **_reset(env, seed)})
+                except Exception as cause:  # one unlucky seed must not cost the other seeds
+                    errors[str(seed)] = _explain(cause)
+    except Exception:
+        _check_models(problem)
+        raise
     return errors
+
+
+def _check_categories(problem: Problem) -> None:
+    """Raises `BenchError` with the nearest names for a category that LIBERO lacks; LIBERO would raise KeyError."""
+    from libero.libero.envs.objects import get_object_dict
+
+    for name, category in {**problem.fixtures, **problem.objects}.items():
+        if name != problem.workspace and category not in get_object_dict():
+            raise BenchError(f"{name}: {unknown_name('category', category, get_object_dict())}")
+
+
+def _check_models(problem: Problem) -> None:
+    """Raises `BenchError` for a region or a joint setting that its model does not have, naming those that it has.
+
+    LIBERO raises something unspecific then. Asked after a failure only, as it loads the models once more.
+    """
+    from libero.libero.envs.objects import get_object_fn
+
+    categories = {**problem.fixtures, **problem.objects}
+    models = {name: get_object_fn(kind)(name=name) for name, kind in categories.items() if name != problem.workspace}
+    for atom in (*problem.init, *problem.goal):
+        for name in atom.args:
+            if name in problem.regions and (owner := problem.regions[name].target) in models:
+                sites = [site.get("name") for site in models[owner].worldbody.iter("site")]
+                if name not in sites:
+                    raise unknown_name(f"region of {owner},", name, sites)
+    for atom in problem.init:
+        if atom.predicate in JOINT_PREDICATES:
+            owner = problem.regions[atom.args[0]].target if atom.args[0] in problem.regions else atom.args[0]
+            settings = models[owner].object_properties.get("articulation", {}) if owner in models else {}
+            able = [name for name in JOINT_PREDICATES if len(settings.get(f"default_{name}_ranges", ()))]
+            if atom.predicate not in able:
+                raise BenchError(f"initial state {atom}: {owner} can be set to {', '.join(able) or 'nothing'}")
 
 
 def _write_scene(env: Any, job: dict[str, Any], cache: Cache) -> None:
@@ -154,8 +202,50 @@ def _reset(env: Any, seed: int) -> dict[str, Any]:
     raise AssertionError("unreachable")
 
 
+def _draw_states(env: Any, cache: Cache, key: str) -> list[list[float]]:
+    """A state for each of `STATE_SEEDS`: time, qpos, qvel right after LIBERO's reset, as its stored ones were made."""
+    import mujoco
+
+    from evals.libero.mjcf import untextured_spec
+
+    scene = cache.read_scene(key)
+    assert scene is not None
+    fresh = untextured_spec(cache.read_xml(key, scene["xml_sha256"]), cache.blobs).compile()
+    live = env.sim.model._model
+    fixtures = [mujoco.mj_name2id(live, mujoco.mjtObj.mjOBJ_BODY, obj.root_body) for obj in env.fixtures_dict.values()]
+
+    def at_home() -> None:
+        # LIBERO adds a fixture's drawn place to where its regions are now. That is right in a model just loaded, which it
+        # loads at every reset, and puts objects metres away in one whose fixtures were moved by the reset before.
+        live.body_pos[fixtures] = fresh.body_pos[fixtures]
+        live.body_quat[fixtures] = fresh.body_quat[fixtures]
+
+    return [_draw(env, seed, at_home) for seed in STATE_SEEDS]
+
+
+def _draw(env: Any, seed: int, at_home: Callable[[], None]) -> list[float]:
+    import numpy as np
+    from robosuite.utils.errors import RandomizationError
+
+    np.random.seed(seed)  # noqa: NPY002 - LIBERO draws from the global generator
+    for attempt in range(ATTEMPTS):
+        at_home()
+        try:
+            # A failed try moves the generator on. Another seed here would draw the state of that seed a second time.
+            env.reset()
+            return [float(value) for value in env.sim.get_state().flatten()]
+        except RandomizationError:
+            if attempt + 1 == ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
 def _explain(cause: BaseException) -> str:
     text = " ".join(str(cause).split())
+    if isinstance(cause, BenchError):
+        return text
+    if type(cause).__name__ == "RandomizationError":  # robosuite's, which this process may not have imported
+        return f"no free place for every object after {ATTEMPTS} tries; widen the regions, or place fewer objects"
     return f"{type(cause).__name__}: {text}" if text else type(cause).__name__
 
 

@@ -1,10 +1,11 @@
 """A content-addressed store of built scenes, so that LIBERO and robosuite run once per task and then never again.
 
 ```
-<root>/libero/blobs/<sha256><ext>          mesh and texture files, stored once however many scenes use them
+<root>/libero/blobs/<sha256><ext>          mesh and texture files, stored once however many scenes use them; users' files
 <root>/libero/scenes/<key>/scene.xml       MJCF whose file attributes are blob names
 <root>/libero/scenes/<key>/scene.json      everything else about the scene, readable
 <root>/libero/scenes/<key>/resets/<seed>.json
+<root>/libero/scenes/<key>/states.json     drawn initial states, for a task that comes without any
 ```
 
 A key hashes what a scene is made from (builder version, package versions, task file), so a new version never reads an
@@ -64,6 +65,9 @@ class Cache:
     def reset_json(self, key: str, seed: int) -> Path:
         return self.scene_folder(key) / "resets" / f"{seed}.json"
 
+    def states_json(self, key: str) -> Path:
+        return self.scene_folder(key) / "states.json"
+
     def put_blob(self, data: bytes, extension: str) -> str:
         """Stores `data` once and returns its blob name, `<sha256><extension>` (MuJoCo picks a decoder by extension)."""
         name = digest(data) + extension.lower()
@@ -105,6 +109,12 @@ class Cache:
 
     def write_reset(self, key: str, seed: int, reset: Mapping[str, Any]) -> None:
         write_atomic(self.reset_json(key, seed), _to_json(reset))
+
+    def read_states(self, key: str) -> dict[str, Any] | None:
+        return _read_json(self.states_json(key))
+
+    def write_states(self, key: str, states: Mapping[str, Any]) -> None:
+        write_atomic(self.states_json(key), _to_json(states))
 
 
 def write_atomic(path: Path, data: bytes) -> None:

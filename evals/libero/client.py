@@ -23,6 +23,8 @@ class BuildFailed(Exception):
 class Builder:
     """A builder process, started at the first job. Use it as a context manager, from one thread."""
 
+    MODULE = "evals.libero.builder"  # what the process runs
+
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -92,7 +94,7 @@ class Builder:
         self._folder = tempfile.TemporaryDirectory(prefix="mjx-bench-libero-", ignore_cleanup_errors=True)
         self._log = (Path(self._folder.name) / "stderr.txt").open("w+", encoding="utf-8", errors="replace")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "evals.libero.builder"],
+            [sys.executable, "-m", self.MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -6,37 +6,21 @@ cache and import neither LIBERO nor robosuite.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import functools
-import queue
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from evals.libero import package
+from evals.libero import own, package
+from evals.libero.assemble import assemble
 from evals.libero.bddl import Problem, parse_file
-from evals.libero.builder import BUILDER_VERSION
-from evals.libero.cache import Cache, scene_key
-from evals.libero.client import Builder, BuildFailed
-from evals.libero.mjcf import textured_spec, untextured_spec
+from evals.libero.building import BuildFailure, Job, build_all
+from evals.libero.cache import Cache
 from evals.libero.package import TaskFiles
-from mjx_bench.errors import BenchError
-from mjx_bench.task import Atom, ControllerReset, Entity, Placement, Region, Reset, Robot, Scene, Task, Threshold
-
-if TYPE_CHECKING:
-    import mujoco
-
-# Policy steps before an episode times out; LIBERO itself sets none, these are in common use.
-HORIZONS = {"libero_spatial": 220, "libero_object": 280, "libero_goal": 300, "libero_10": 520, "libero_90": 400}
-
-CONTROL_HZ = 20
-SUBSTEPS = 25  # of 0.002 s
-SETTLE_STEPS = 10
-SETTLE_ACTION = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0)
+from evals.libero.variants import find_variant, missing_source
+from mjx_bench.errors import BenchError, MissingExtra
+from mjx_bench.manifest import Case
+from mjx_bench.task import Atom, Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +29,7 @@ class TaskRow:
 
     Attributes:
       suite, index, name: identity; `name` is the file's stem.
-      instruction: what the policy is told, from the file's name.
+      instruction: what the policy is told: from the file's name, or in LIBERO-PRO's suites from inside the file.
       bddl_language: the instruction inside the file, which differs at times.
       problem: LIBERO's problem class, which fixes the room, the table and the robot's mount.
       goal: atoms that must hold together.
@@ -66,24 +50,14 @@ class TaskRow:
     regions: int
 
 
-@dataclasses.dataclass(frozen=True)
-class BuildFailure:
-    """A task that could not be built, or one reset of it (then `seed` is set)."""
-
-    suite: str
-    index: int
-    name: str
-    cause: str
-    seed: int | None = None
-
-    def __str__(self) -> str:
-        what = f"{self.suite}/{self.index} ({self.name})"
-        return f"{what}{'' if self.seed is None else f', seed {self.seed}'}: {self.cause}"
-
-
 def suites() -> tuple[str, ...]:
-    """Names of the suites."""
+    """Names of LIBERO's own suites."""
     return package.SUITES
+
+
+def variant_suites() -> tuple[str, ...]:
+    """Names of LIBERO-PRO's suites: each varies the tasks of one of LIBERO's, in the same order."""
+    return package.PRO_SUITES
 
 
 def task_table(suite: str) -> list[TaskRow]:
@@ -110,45 +84,53 @@ def build(
     Returns:
       What failed, in the order of `tasks`; everything else is in the cache.
     """
-    store = cache or Cache.default()
-    wanted = [package.find(suite, index) for suite, index in tasks]
-    todo: queue.SimpleQueue[tuple[int, TaskFiles]] = queue.SimpleQueue()
-    for position, files in enumerate(wanted):
-        if not _complete(store, _key(files), seeds):
-            todo.put((position, files))
-    failures: list[tuple[int, BuildFailure]] = []
+    jobs = [Job(package.find(suite, index), tuple(seeds)) for suite, index in tasks]
+    return build_all(jobs, cache or Cache.default(), workers=workers, progress=progress)
 
-    def work() -> None:
-        with Builder() as builder:
-            while True:
-                try:
-                    position, files = todo.get_nowait()
-                except queue.Empty:
-                    return
-                found = _build_one(builder, store, files, seeds)
-                failures.extend((position, failure) for failure in found)
-                if progress is not None:
-                    label = f"{files.suite}/{files.index} {files.name}"
-                    progress(f"{label}: {'; '.join(failure.cause for failure in found) or 'built'}")
 
-    if not todo.empty():
-        with ThreadPoolExecutor(max_workers=max(1, min(workers, todo.qsize()))) as pool:
-            try:
-                for future in [pool.submit(work) for _ in range(workers)]:
-                    future.result()  # an error in a worker is this call's error
-            except BaseException:
-                with contextlib.suppress(queue.Empty):
-                    while True:  # leave the workers nothing more than the tasks in their hands
-                        todo.get_nowait()
-                raise
-    return [failure for _, failure in sorted(failures, key=lambda item: item[0])]
+def prepare(
+    cases: Iterable[Case],
+    *,
+    workers: int = 1,
+    progress: Callable[[str], None] | None = None,
+    cache: Cache | None = None,
+) -> list[str]:
+    """Builds what the cache lacks of the tasks of `cases`, each with the resets of its own cases' policy seeds.
+
+    Args:
+      cases: plain and varied; one whose source is not held (`missing_source`) is passed over.
+      workers, progress, cache: see `build`.
+
+    Returns:
+      One line for every case that names no task, and for everything that did not build.
+
+    Raises:
+      MissingExtra: when LIBERO is not installed.
+    """
+    wrong: list[str] = []
+    wanted: dict[Path, tuple[TaskFiles, set[int]]] = {}
+    for case in cases:
+        if missing_source(case) is not None:
+            continue
+        try:
+            files = _files_of(case)
+        except MissingExtra:
+            raise
+        except BenchError as error:
+            wrong.append(f"case {case.case_id!r}: {error}")
+            continue
+        # The scene and its resets depend on the task file alone; cases that differ in wording share them.
+        wanted.setdefault(files.bddl, (files, set()))[1].add(case.policy_seed)
+    jobs = [Job(files, tuple(sorted(seeds))) for files, seeds in wanted.values()]
+    failures = build_all(jobs, cache or Cache.default(), workers=workers, progress=progress)
+    return wrong + [str(failure) for failure in failures]
 
 
 def load_task(suite: str, index: int, *, seeds: Sequence[int] = (), cache: Cache | None = None) -> Task:
     """Loads a task, building it first when the cache lacks it.
 
     Args:
-      suite: one of `suites()`.
+      suite: one of `suites()` or `variant_suites()`.
       index: position in LIBERO's task order 0.
       seeds: policy seeds whose resets to have ready; `Task.load_reset` fetches others on demand.
       cache: where to look and build; the default cache when None.
@@ -157,34 +139,74 @@ def load_task(suite: str, index: int, *, seeds: Sequence[int] = (), cache: Cache
       BenchError: unknown suite or index; a scene that does not build, with the cause.
       MissingExtra: when LIBERO is not installed.
     """
+    return assemble(package.find(suite, index), seeds, cache or Cache.default())
+
+
+def load_variant(
+    variant: Mapping[str, Any], suite: str, index: int, *, seeds: Sequence[int] = (), cache: Cache | None = None
+) -> Task:
+    """Loads a varied task of LIBERO-PRO, whose files the installed package holds.
+
+    Args:
+      variant: `substrate_variant` of a case. Its `language` is the instruction, its `init_states_file` the states.
+      suite, index: the plain task that is varied, as the case names it; the task's own.
+      seeds, cache: see `load_task`.
+
+    Raises:
+      BenchError: a category or file that the package does not hold, files that are not those of this task's variant;
+        a scene that does not build.
+      MissingExtra: when LIBERO is not installed.
+    """
+    return assemble(find_variant(variant, suite, index), seeds, cache or Cache.default())
+
+
+def load_case(case: Case, *, seeds: Sequence[int] = (), cache: Cache | None = None) -> Task:
+    """Loads the task of a case, plain or varied; raises `BenchError` also when its source is not held."""
+    if (reason := missing_source(case)) is not None:
+        raise BenchError(reason)
+    return assemble(_files_of(case), seeds, cache or Cache.default())
+
+
+def load_bddl(
+    path: Path,
+    *,
+    init_states: Path | None = None,
+    instruction: str | None = None,
+    horizon: int | None = None,
+    seeds: Sequence[int] = (),
+    cache: Cache | None = None,
+) -> Task:
+    """Loads a task from a task file of one's own, on LIBERO's fixtures and objects.
+
+    The file is copied into the cache: a later change of it changes nothing of a task that is loaded. An episode's fixtures
+    stand where LIBERO's reset puts them at the case's policy seed, whatever initial state it starts from, as with LIBERO's
+    own tasks; so give fixtures small regions (LIBERO's are 2 cm) when objects start on or in them.
+
+    Args:
+      path: the task file; its stem is the task's name, its suite "bddl", its index 0.
+      init_states: .npz with an array `states`, or .npy: floats [N, 1 + nq + nv], see `states.read_states`. Without it, ten
+        states are drawn by LIBERO's own reset, once, with seeds 0 to 9.
+      instruction: what the policy is told; the file's own wording in lower case if None.
+      horizon: policy steps before an episode times out; 520, that of LIBERO's longest tasks, if None.
+      seeds, cache: see `load_task`.
+
+    Raises:
+      BenchError: a file that cannot be read, names something unknown, or describes a scene that cannot be built or judged.
+      MissingExtra: when LIBERO is not installed.
+    """
     store = cache or Cache.default()
-    files = package.find(suite, index)
-    key = _key(files)
-    if not _complete(store, key, seeds):
-        _build_or_raise(store, files, seeds)
-    scene = store.read_scene(key)
-    if scene is None:
-        raise BenchError(f"{store.scene_folder(key)}: the scene vanished while it was loaded; load the task again")
-    problem = parse_file(files.bddl)
-    row = _row(files, problem)
-    return Task(
-        suite=suite,
-        index=index,
-        name=files.name,
-        version=f"libero-{key[:12]}",
-        instruction=row.instruction,
-        scene=_scene(store, key, scene),
-        goal=row.goal,
-        objects_of_interest=problem.objects_of_interest,
-        horizon=row.horizon,
-        control_hz=CONTROL_HZ,
-        substeps=SUBSTEPS,
-        settle_steps=SETTLE_STEPS,
-        settle_action=SETTLE_ACTION,
-        load_init_states=functools.partial(package.load_init_states, files.init_states),
-        load_reset=functools.partial(_load_reset, store, files, key),
-        extra={"bddl_language": row.bddl_language, "bddl": problem, "workspace": problem.workspace, "cache_key": key},
-    )
+    files = own.adopt(path, init_states, instruction, own.HORIZON if horizon is None else horizon, store)
+    task = assemble(files, seeds, store)
+    own.check_task(task, path, init_states)
+    return task
+
+
+def _files_of(case: Case) -> TaskFiles:
+    if case.substrate_variant is None:
+        if (case.substrate_category or "").startswith("LIBERO-PRO"):
+            raise BenchError(f"substrate_category = {case.substrate_category!r} needs a substrate_variant")
+        return package.find(case.task_suite_name, case.task_index)
+    return find_variant(case.substrate_variant, case.task_suite_name, case.task_index)
 
 
 def _row(files: TaskFiles, problem: Problem) -> TaskRow:
@@ -192,104 +214,28 @@ def _row(files: TaskFiles, problem: Problem) -> TaskRow:
         suite=files.suite,
         index=files.index,
         name=files.name,
-        instruction=files.instruction,
+        instruction=problem.language if files.instruction is None else files.instruction,
         bddl_language=problem.language,
         problem=problem.name,
         goal=problem.goal,
-        horizon=HORIZONS[files.suite],
+        horizon=files.horizon,
         objects=len(problem.objects),
         fixtures=len(problem.fixtures) - 1,
         regions=len(problem.regions),
     )
 
 
-def _key(files: TaskFiles) -> str:
-    return scene_key(BUILDER_VERSION, package.versions(), package.read_bddl(files))
-
-
-def _complete(store: Cache, key: str, seeds: Sequence[int]) -> bool:
-    return store.read_scene(key) is not None and all(store.reset_json(key, seed).is_file() for seed in seeds)
-
-
-def _build_one(builder: Builder, store: Cache, files: TaskFiles, seeds: Sequence[int]) -> list[BuildFailure]:
-    job = {
-        "name": f"{files.suite}/{files.name}",
-        "bddl": str(files.bddl),
-        "key": _key(files),
-        "cache": str(store.root.resolve()),
-        "versions": package.versions(),
-        "seeds": list(seeds),
-    }
-    try:
-        answer = builder.run(job)
-    except BuildFailed as error:
-        return [BuildFailure(files.suite, files.index, files.name, str(error))]
-    return [
-        BuildFailure(files.suite, files.index, files.name, cause, int(seed))
-        for seed, cause in answer["reset_errors"].items()
-    ]
-
-
-def _build_or_raise(store: Cache, files: TaskFiles, seeds: Sequence[int]) -> None:
-    with Builder() as builder:
-        failures = _build_one(builder, store, files, seeds)
-    if failures:
-        raise BenchError(f"LIBERO could not build {'; '.join(map(str, failures))}")
-
-
-def _load_reset(store: Cache, files: TaskFiles, key: str, seed: int) -> Reset:
-    data = store.read_reset(key, seed)
-    if data is None:
-        _build_or_raise(store, files, (seed,))
-        data = store.read_reset(key, seed)
-        assert data is not None
-    poses = data["fixtures"]
-    return Reset(
-        seed=seed,
-        fixture_pos={name: np.array(pose["pos"]) for name, pose in poses.items()},
-        fixture_quat={name: np.array(pose["quat"]) for name, pose in poses.items()},
-        controller=ControllerReset(**{name: np.array(value) for name, value in data["controller"].items()}),
-    )
-
-
-def _scene(store: Cache, key: str, data: dict[str, Any]) -> Scene:
-    robot = data["robot"]
-    return Scene(
-        key=data["xml_sha256"][:32],
-        entities={item["name"]: _entity(item) for item in data["entities"]},
-        regions={
-            item["name"]: Region(item["name"], item["parent"], tuple(item["half_size"]), tuple(item["joints"]))
-            for item in data["regions"]
-        },
-        placements=tuple(Placement(**item) for item in data["placements"]),
-        robot=Robot(
-            arm_joints=tuple(robot["arm_joints"]),
-            arm_actuators=tuple(robot["arm_actuators"]),
-            gripper_joints=tuple(robot["gripper_joints"]),
-            gripper_actuators=tuple(robot["gripper_actuators"]),
-            eef_site=robot["eef_site"],
-            hand_body=robot["hand_body"],
-            torque_limits=(tuple(robot["torque_limits"][0]), tuple(robot["torque_limits"][1])),
-            finger_geoms=(tuple(robot["finger_geoms"][0]), tuple(robot["finger_geoms"][1])),
-        ),
-        cameras=tuple(data["cameras"]),
-        load_spec=functools.partial(_load_spec, untextured_spec, store, key, data["xml_sha256"]),
-        load_textured_spec=functools.partial(_load_spec, textured_spec, store, key, data["xml_sha256"]),
-    )
-
-
-def _load_spec(read: Callable[[str, Path], mujoco.MjSpec], store: Cache, key: str, sha256: str) -> mujoco.MjSpec:
-    return read(store.read_xml(key, sha256), store.blobs)
-
-
-def _entity(item: dict[str, Any]) -> Entity:
-    return Entity(
-        name=item["name"],
-        kind=item["kind"],
-        category=item["category"],
-        body=item["body"],
-        free_joint=item["free_joint"],
-        joints=tuple(item["joints"]),
-        contact_geoms=tuple(item["contact_geoms"]),
-        thresholds={name: Threshold(**value) for name, value in item["thresholds"].items()},
-    )
+__all__ = [
+    "BuildFailure",
+    "TaskRow",
+    "build",
+    "load_bddl",
+    "load_case",
+    "load_task",
+    "load_variant",
+    "missing_source",
+    "prepare",
+    "suites",
+    "task_table",
+    "variant_suites",
+]

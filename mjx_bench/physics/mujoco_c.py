@@ -232,5 +232,8 @@ class MujocoC:
         self._warnings[ids] = self._batch.warning[ids, :, 1]
 
     def close(self) -> None:
-        """Drops the batch and its models; the lanes are gone."""
-        del self._batch, self._fields, self._body_pos, self._body_quat
+        """Drops the batch and the scene's model; the lanes are gone.
+
+        What still holds this object, such as the cycle of a finished runner, then holds no model until it is collected.
+        """
+        del self._batch, self._fields, self._body_pos, self._body_quat, self.scene

@@ -5,15 +5,54 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib.metadata
+import json
 import pathlib
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mjx_bench.errors import BenchError
-from mjx_bench.fields import Reader, thaw
+from mjx_bench.fields import Reader, short, thaw
 from mjx_bench.records.schema import SCHEMA, TEXT_OR_NULL, check_schema, optional
+
+# Equal in every folder whose records can be put side by side.
+SAME_RUN = ("mjx_bench_version", "packages", "settings")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """Which part of a run a folder holds, where several shards make one run.
+
+    Attributes:
+      index, count: the shard, 0 to count - 1, and how many there are.
+      manifest_sha256: of the canonical JSON of the cases of all shards.
+      case_ids: of all shards, in the manifest's order.
+    """
+
+    index: int
+    count: int
+    manifest_sha256: str
+    case_ids: tuple[str, ...]
+
+    @classmethod
+    def read(cls, r: Reader) -> Shard:
+        def ids(v: Any) -> bool:
+            return isinstance(v, (list, tuple)) and all(isinstance(x, str) for x in v)
+
+        shard = cls(
+            index=r.integer("index"),
+            count=r.integer("count", low=1),
+            manifest_sha256=r.text("manifest_sha256"),
+            case_ids=tuple(r.get("case_ids", ids, "a list of case ids")),
+        )
+        if shard.index >= shard.count:
+            r.fail("index", f"an integer below count = {shard.count}")
+        r.finish()
+        return shard
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,6 +69,8 @@ class Header:
         actions a query returns) and `privileged` are read by reports. Lanes, threads and shards do not belong here.
       manifest_sha256: of the canonical JSON of the cases as run.
       assets: asset name to hash.
+      tasks_sha256: of the canonical JSON of `tasks.json`; null where that was not written.
+      shard: the shard that this folder holds; null for a whole run.
       created: UTC, ISO 8601.
       resumed: created, git_commit, git_dirty and device of every later continuation.
     """
@@ -43,6 +84,8 @@ class Header:
     manifest_sha256: str
     assets: Mapping[str, str]
     created: str
+    tasks_sha256: str | None = None
+    shard: Shard | None = None
     resumed: tuple[Mapping[str, Any], ...] = ()
     schema: int = SCHEMA
 
@@ -55,6 +98,8 @@ class Header:
         packages: Mapping[str, str],
         assets: Mapping[str, str],
         device: str | None = None,
+        tasks_sha256: str | None = None,
+        shard: Shard | None = None,
     ) -> Header:
         """A header for now, here: versions, checkout and machine are looked up."""
         try:
@@ -72,6 +117,8 @@ class Header:
             manifest_sha256=manifest_sha256,
             assets=assets,
             created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            tasks_sha256=tasks_sha256,
+            shard=shard,
         )
 
     @classmethod
@@ -82,6 +129,8 @@ class Header:
         def objects(v: Any) -> bool:
             return isinstance(v, (list, tuple)) and all(isinstance(x, Mapping) for x in v)
 
+        sharded = r.get("shard", optional(lambda v: isinstance(v, Mapping)), "null or an object") is not None
+        shard = Shard.read(r.object("shard")) if sharded else None
         header = cls(
             mjx_bench_version=r.text("mjx_bench_version"),
             git_commit=r.get("git_commit", *TEXT_OR_NULL),
@@ -92,26 +141,47 @@ class Header:
             manifest_sha256=r.text("manifest_sha256"),
             assets=r.get("assets", lambda v: isinstance(v, Mapping), "an object"),
             created=r.text("created"),
+            tasks_sha256=r.get("tasks_sha256", *TEXT_OR_NULL),
+            shard=shard,
             resumed=tuple(r.get("resumed", objects, "a list of objects")),
         )
         r.finish()
         return header
 
     def to_json(self) -> dict[str, Any]:
-        return thaw({f.name: getattr(self, f.name) for f in dataclasses.fields(self)})
+        out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        out["shard"] = None if self.shard is None else dataclasses.asdict(self.shard)
+        return thaw(out)
+
+    def text(self) -> str:
+        """The file's text."""
+        return json.dumps(self.to_json(), indent=2, sort_keys=True) + "\n"
+
+    def note(self) -> dict[str, Any]:
+        """What may differ between two sessions of one run: an entry of `resumed`."""
+        return {name: getattr(self, name) for name in ("created", "git_commit", "git_dirty", "device")}
+
+    def difference(self, other: Header, fields: Iterable[str]) -> tuple[str, str, str] | None:
+        """Dotted path and both values of the first of `fields` that differs; None if none does."""
+        a, b = self.to_json(), other.to_json()
+        for field in fields:
+            path, ours, theirs = _difference(field, a[field], b[field])
+            if path:
+                return path, short(ours), short(theirs)
+        return None
 
     def check_same_run(self, other: Header, where: str) -> None:
         """Raises unless `other` would produce the same results, naming the first field that differs.
 
         Checkout, machine and times may differ; they are noted in `resumed`.
         """
-        for field in ("mjx_bench_version", "packages", "settings", "manifest_sha256", "assets"):
-            path, ours, theirs = _difference(field, thaw(getattr(self, field)), thaw(getattr(other, field)))
-            if path:
-                raise BenchError(
-                    f"{where}: this folder was made with {path} = {ours!r}, now it is {theirs!r}; "
-                    "use another folder, or the same settings to continue"
-                )
+        found = self.difference(other, (*SAME_RUN, "shard", "manifest_sha256", "assets", "tasks_sha256"))
+        if found:
+            path, ours, theirs = found
+            raise BenchError(
+                f"{where}: this folder was made with {path} = {ours}, now it is {theirs}; "
+                "use another folder, or the same settings to continue"
+            )
 
 
 def _difference(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:

@@ -126,6 +126,21 @@ def read_manifest(folder: pathlib.Path, header: Header) -> Mapping[str, Any]:
     return data
 
 
+def read_tasks(folder: pathlib.Path, header: Header) -> Mapping[str, Any]:
+    """`tasks.json`, parsed: task name to what judging needs of it.
+
+    Raises:
+      BenchError: the folder has none, or it is not the one that `run.json` names by hash.
+    """
+    path = folder / "tasks.json"
+    if header.tasks_sha256 is None:
+        raise BenchError(f"{folder}: no tasks.json was written with this run; it cannot be judged again")
+    data = parse_json(read_bytes(path).decode("utf-8", "replace"), str(path))
+    if hashlib.sha256(canonical_json(data).encode()).hexdigest() != header.tasks_sha256:
+        raise BenchError(f"{path}: not the tasks that run.json names by hash; restore it")
+    return data
+
+
 def split_lines(data: bytes) -> tuple[list[bytes], int]:
     """Finished lines, and the number of bytes that they take."""
     size = data.rfind(b"\n") + 1

@@ -6,13 +6,14 @@ The schema has a number; a reader refuses lines of another one rather than guess
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mjx_bench.fields import Reader, is_int, is_number, thaw
 from mjx_bench.types import Arm, Verdict
 
-SCHEMA = 1
+SCHEMA = 2
 
 # Event names (`change_type`) in the order in which tables list them: section 1.5 of the LIBERO-MAX format.
 EVENT_ORDER = (
@@ -156,7 +157,8 @@ class Record:
       fork_sha256: hex digest of the full physics state at the trigger; null where it never held.
       init_sha256: hex digest of the restored initial state; null where none was restored.
       arrays: name to place in `arrays.bin`. `actions` f4 [T, A], `chunks` f4 [nq, H, A], `query_steps` i4 [nq],
-        `eef_pos` and `target_pos` f8 [T, 3] world metres after each policy step.
+        `eef_pos` and `target_pos` f8 [T, 3] world metres after each policy step, and `signals.<field>` [T, ...], what the
+        goal was judged by after each (columns: `judged.Judged.index` of the task in `tasks.json`).
       timing: name to seconds; the only field in which two runs of one case may differ (with array offsets).
       schema: version of this layout.
     """
@@ -231,6 +233,14 @@ class Record:
         out["arrays"] = {name: ref.to_json() for name, ref in self.arrays.items()}
         out["timing"] = dict(self.timing)
         return out
+
+    def line(self) -> str:
+        """The line as it stands in the file.
+
+        Raises:
+          TypeError, ValueError: a value that JSON does not have.
+        """
+        return json.dumps(self.to_json(), allow_nan=False, separators=(",", ":")) + "\n"
 
     def result(self) -> dict[str, Any]:
         """The line without what may differ between two equal runs: timings, and where in the file the arrays lie."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import json
 import os
 import pathlib
 import sys
@@ -20,7 +19,16 @@ from typing import Any, BinaryIO
 from mjx_bench.errors import BenchError
 from mjx_bench.fields import parse_json
 from mjx_bench.records.header import Header
-from mjx_bench.records.reader import RawArray, array_of, io_error, parse_lines, read_header, read_manifest, split_lines
+from mjx_bench.records.reader import (
+    RawArray,
+    array_of,
+    io_error,
+    parse_lines,
+    read_header,
+    read_manifest,
+    read_tasks,
+    split_lines,
+)
 from mjx_bench.records.schema import ArrayRef, Record
 
 # Format character of the buffer protocol to NumPy's kind.
@@ -47,13 +55,16 @@ class RunWriter:
         self.done: dict[tuple[str, str], Record] = {}
 
     @classmethod
-    def open(cls, directory: str | os.PathLike[str], header: Header, manifest_text: str) -> RunWriter:
+    def open(
+        cls, directory: str | os.PathLike[str], header: Header, manifest_text: str, tasks_text: str | None = None
+    ) -> RunWriter:
         """Creates a results folder, or continues one that was made with the same settings.
 
         Args:
           directory: the folder; made if it is not there.
           header: of this session.
           manifest_text: `cases.dump_manifest` of the cases to run, whose hash is `header.manifest_sha256`.
+          tasks_text: `judged.dump_tasks` of their tasks, whose hash is `header.tasks_sha256`; None if that is None.
 
         Raises:
           BenchError: other settings, versions, cases or schema (the field is named), a second writer, broken records,
@@ -68,18 +79,21 @@ class RunWriter:
                 if (folder / "run.json").exists():
                     old = read_header(folder)
                     old.check_same_run(header, str(folder))
-                    note = {k: getattr(header, k) for k in ("created", "git_commit", "git_dirty", "device")}
-                    header = dataclasses.replace(old, resumed=(*old.resumed, note))
+                    if old.tasks_sha256 is not None:
+                        read_tasks(folder, old)
+                    header = dataclasses.replace(old, resumed=(*old.resumed, header.note()))
                 elif lines.seek(0, os.SEEK_END):
                     raise BenchError(f"{folder}: records.jsonl without run.json; use another folder, or restore it")
                 else:
-                    _write_whole(folder / "manifest.json", manifest_text)
+                    write_whole(folder / "manifest.json", manifest_text)
+                    if tasks_text is not None:
+                        write_whole(folder / "tasks.json", tasks_text)
                 ids = frozenset(case["case_id"] for case in read_manifest(folder, header)["cases"])
                 data = on_error.enter_context(_open_append(folder / "arrays.bin"))
                 writer = cls(folder, header, ids, lines, data)
                 writer._recover()
                 # Last, so that a folder that is refused is left as it was.
-                _write_whole(folder / "run.json", json.dumps(header.to_json(), indent=2, sort_keys=True) + "\n")
+                write_whole(folder / "run.json", header.text())
                 on_error.pop_all()
         except OSError as e:
             raise io_error(folder, "write", e) from None
@@ -132,15 +146,15 @@ class RunWriter:
         record = dataclasses.replace(record, arrays=refs)
         where = f"case {record.case_id!r} arm {record.arm}"
         try:
-            line = json.dumps(record.to_json(), allow_nan=False, separators=(",", ":")) + "\n"
+            line = record.line()
         except (TypeError, ValueError) as e:
             raise BenchError(f"{where}: not representable as JSON: {e}") from None
         # What a reader will see, checked now: a bad line must fail the arm that made it, not tomorrow's report.
         record = Record.from_json(parse_json(line, where), where)
         try:
             if chunks:
-                _write_synced(self._data, b"".join(chunks))
-            _write_synced(self._lines, line.encode())
+                write_synced(self._data, b"".join(chunks))
+            write_synced(self._lines, line.encode())
         except OSError as e:
             for file, size in ((self._lines, end), (self._data, start)):
                 file.truncate(size)  # shrinking needs no space; if it fails too, opening again repairs
@@ -183,7 +197,7 @@ def _open_append(path: pathlib.Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)
 
 
-def _write_synced(file: BinaryIO, data: bytes) -> None:
+def write_synced(file: BinaryIO, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[file.write(view) :]
@@ -199,9 +213,9 @@ def _lock(file: BinaryIO, folder: pathlib.Path) -> None:
         raise BenchError(f"{folder}: another process is writing here; wait for it, or use another folder") from None
 
 
-def _write_whole(path: pathlib.Path, text: str) -> None:
+def write_whole(path: pathlib.Path, text: str) -> None:
     """Replaces a small file so that a kill leaves the old one or the new one."""
     new = path.with_name(path.name + ".new")
     with new.open("wb") as f:
-        _write_synced(f, text.encode())
+        write_synced(f, text.encode())
     os.replace(new, path)

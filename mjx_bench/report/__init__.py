@@ -1,1 +1,4 @@
-"""What a results folder says: `summary` (numbers), `table` (for people), `plot` (one picture). Stands on records alone."""
+"""What a results folder says.
+
+`pairs` (what is counted), `summary` (numbers), `table` (for people), `plot` (one picture). Stand on records alone.
+"""

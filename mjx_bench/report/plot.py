@@ -10,7 +10,7 @@ import numpy as np
 
 from mjx_bench.errors import BenchError
 from mjx_bench.records import Run
-from mjx_bench.report.summary import Pair, pairs_of
+from mjx_bench.report.pairs import Pair, pairs_of
 
 RELOCATIONS = ("target_relocation", "receptacle_relocation")
 BASE_COLOUR, DYNAMIC_COLOUR, EVENT_COLOUR, OBJECT_COLOUR = "#0072B2", "#D55E00", "#222222", "#009E73"  # Okabe and Ito

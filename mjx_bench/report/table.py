@@ -27,10 +27,10 @@ COLUMNS = (
 # Left out of a terminal that is too narrow, first ones first; the Markdown page has them all.
 DISPENSABLE = ("answered", "broken / base", "triggered", "void", "stale", "pairs", "95% CI", "failed", "kept", "gained")
 LEGEND = (
-    "base, dynamic: successes. Δ: dynamic minus base. kept, gained, broken, failed: both arms succeed, only dynamic, only "
-    "base, neither. broken / base: share of base successes that the event broke. triggered, answered: share of pairs in "
-    "which the event fired, and in which the policy was asked again after it. stale: mean number of actions executed after "
-    "the event that were chosen before it. Void pairs count in no rate."
+    "base, dynamic: successes at any step, and at the last where that differs. Δ: dynamic minus base. kept, gained, broken, "
+    "failed: both arms succeed, only dynamic, only base, neither. broken / base: share of base successes that the event "
+    "broke. triggered, answered: share of pairs in which the event fired, and in which the policy was asked again after it. "
+    "stale: mean number of actions executed after the event that were chosen before it. Void pairs count in no rate."
 )
 
 
@@ -45,8 +45,8 @@ def _row(name: str, group: dict[str, Any]) -> tuple[str, ...]:
         name,
         str(group["pairs"]),
         str(group["void"]),
-        _arm(group["base"], group["pairs"]),
-        _arm(group["dynamic"], group["pairs"]),
+        _arm("base", group),
+        _arm("dynamic", group),
         _number(group["delta_pp"], "+.1f"),
         "-" if interval is None else f"{interval[0]:+.1f} .. {interval[1]:+.1f}",
         str(o["preserved"]),
@@ -60,8 +60,12 @@ def _row(name: str, group: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _arm(arm: dict[str, Any], pairs: int) -> str:
-    return f"{arm['successes']}/{pairs} {_number(arm['rate'], '.1%')}" if pairs else "-"
+def _arm(name: str, group: dict[str, Any]) -> str:
+    if not group["pairs"]:
+        return "-"
+    end = group["success_end"][name]
+    cell = f"{group[name]['successes']}/{group['pairs']} {_number(group[name]['rate'], '.1%')}"
+    return cell if end in (None, group["success_any"][name]) else f"{cell}, at end {_number(end, '.1%')}"
 
 
 def _number(value: float | None, spec: str) -> str:
@@ -72,6 +76,8 @@ def _number(value: float | None, spec: str) -> str:
 
 
 def title(summary: dict[str, Any]) -> str:
+    if summary["policy"] is None:
+        return f"results of the reference · {summary['cases']} cases"
     return f"{summary['policy']} · H = {summary['horizon']}, Q = {summary['query_interval']} · {summary['cases']} cases"
 
 

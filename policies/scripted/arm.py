@@ -7,11 +7,12 @@ chunk to a few millimetres, which is enough for an expert that looks again; an e
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from mjx_bench.errors import BenchError
 from mjx_bench.task import Task
-from policies.scripted.geometry import View
 from policies.scripted.motion import (
     KD,
     KP,
@@ -23,11 +24,15 @@ from policies.scripted.motion import (
     rotation,
     rotation_error,
 )
+from policies.scripted.view import View
+
+if TYPE_CHECKING:
+    import mujoco
 
 # The Panda's wrist centre with the hand pointing down: above the grip site, and this much nearer to the base.
 _WRIST_ABOVE, _WRIST_OFFSET = 0.204, 0.088
-# From shoulder to wrist, metres. At 0.719 upper arm and forearm are in line; an arm that is pulled through that pose comes out
-# with its elbow bent the other way, where the joint's stop is close, and cannot be led back. Near it the hand tilts.
+# From shoulder to wrist, metres. At 0.719 upper arm and forearm are in line; an arm that is pulled through that pose comes
+# out with its elbow bent the other way, close to the joint's stop, and cannot be led back. Near it the hand tilts.
 _COMFORT, _STRETCH = 0.695, 0.71
 
 _POSTURE_KP = 10.0  # null-space spring, robosuite's value; its damping is critical
@@ -85,8 +90,8 @@ class Arm:
         rise = np.sqrt(max(0.0, _STRETCH**2 - across**2)) if across < _STRETCH else -np.inf
         return max(float(site[2]), float(self.shoulder[2] + rise - _WRIST_ABOVE))
 
-    def place(self, data, view: View) -> None:
-        """Puts the robot of `data` (an MjData of `model`) where the observation has it, at rest."""
+    def place(self, data: mujoco.MjData, view: View) -> None:
+        """Puts the robot of `data` (made for `model`) where the observation has it, at rest, with what `decouple` reads."""
         data.qpos[self.qpos] = view.joint_pos
         data.qpos[self.fingers] = 0.5 * view.opening, -0.5 * view.opening
         data.qvel[:] = 0.0
@@ -94,13 +99,13 @@ class Arm:
         self._mj.mj_comPos(self.model, data)
         self._mj.mj_crb(self.model, data)
 
-    def jacobian(self, data) -> np.ndarray:
+    def jacobian(self, data: mujoco.MjData) -> np.ndarray:
         """[6, 7] of the end effector: linear rows, then angular; world."""
         jac = np.zeros((6, self.model.nv))
         self._mj.mj_jacSite(self.model, data, jac[:3], jac[3:], self.site)
         return jac[:, self.dofs]
 
-    def decouple(self, data) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def decouple(self, data: mujoco.MjData) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """What the control law makes of the posture in `data`.
 
         Returns:
@@ -120,7 +125,7 @@ class Arm:
         to_torque[:, 3:] = jac[3:].T @ np.linalg.inv(mobility[3:, 3:])
         return jac, inertia, spread, to_torque
 
-    def response(self, data) -> Response:
+    def response(self, data: mujoco.MjData) -> Response:
         """The linear response at the posture in `data`."""
         _, _, spread, to_torque = self.decouple(data)
         return response(spread.T @ to_torque, self.substeps)

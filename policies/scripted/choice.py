@@ -9,9 +9,9 @@ import numpy as np
 
 from mjx_bench.task import Atom, Task
 from policies.scripted import goals
-from policies.scripted.geometry import View
 from policies.scripted.grasp import MAX_HALF_OPENING, TIP_BELOW, columns, hand_rotation, lowest_site
 from policies.scripted.library import Library
+from policies.scripted.view import View
 
 FULLY_OPEN = 2 * MAX_HALF_OPENING
 
@@ -88,21 +88,23 @@ def choose(library: Library, task: Task, view: View, atom: Atom, failed: Sequenc
     near = columns(view.near(entity, origin[:2], 0.2, above=float(sites[:, 2].min()) - TIP_BELOW))
     around = columns(np.vstack([near, view.cloud(entity)]))
     half = np.minimum(0.5 * widths + _NARROW, MAX_HALF_OPENING)
+    wide = np.full(len(table), MAX_HALF_OPENING)
     ways = (
-        (0.0, np.full(len(table), FULLY_OPEN), lowest_site(near, sites[:, :2], angles, np.full(len(table), MAX_HALF_OPENING))),
-        (_HALF_CLOSED, 2 * half, lowest_site(around, sites[:, :2], angles, half)),
+        (0.0, wide, lowest_site(near, sites[:, :2], angles, wide)),
+        (_HALF_CLOSED, half, lowest_site(around, sites[:, :2], angles, half)),
     )
     tops = origin[2] + np.array([grasp.top for grasp in table])
     best: tuple[float, int, float, float] | None = None
-    for extra, gaps, room in ways:
+    for extra, opening, room in ways:
         height = np.maximum(sites[:, 2], room + _CLEAR)
         total = cost + extra + _RAISED * (height - sites[:, 2]) + _SHALLOW * np.maximum(0.0, height - (tops - _BITE))
         k = int(np.argmin(total))
         if best is None or total[k] < best[0]:
-            best = float(total[k]), k, float(gaps[k]), float(height[k])
+            best = float(total[k]), k, 2.0 * float(opening[k]), float(height[k])
     assert best is not None
     _, k, gap, z = best
     site = sites[k].copy()
     # When every way in is blocked, go in anyway: pushing a neighbour aside beats standing still.
     site[2] = min(z, max(site[2], tops[k] - _CLEAR))
-    return Hold(offsets[k], site, hand_rotation(float(angles[k]), view.hand_rot), float(angles[k]), float(widths[k]), gap)
+    angle = float(angles[k])
+    return Hold(offsets[k], site, hand_rotation(angle, view.hand_rot), angle, float(widths[k]), gap)

@@ -1,21 +1,18 @@
-"""Shapes of a scene as point clouds, placed by an observation.
+"""Shapes of a scene as point clouds.
 
 A scene is compiled once; its contact geoms become points on their surfaces in the frame of their body, and the model is
-dropped (with its meshes it weighs up to 100 MB). Later an observation, which holds the root poses and the joint
-positions of every entity, puts the points into the world.
+dropped (with its meshes it weighs up to 100 MB). `view.View` puts the points into the world.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mjx_bench.errors import BenchError
-from mjx_bench.policy import Observation
 from mjx_bench.task import Scene
-from policies.scripted.motion import rotation
 
 if TYPE_CHECKING:
     import mujoco
@@ -91,7 +88,7 @@ class SceneShapes:
 
     def points(self, entity: str) -> np.ndarray:
         """[N, 3] surface of an entity in its root frame, articulations ignored (objects have none)."""
-        return np.vstack([part.points for part in self.parts[entity]])
+        return np.vstack([np.zeros((0, 3)), *(part.points for part in self.parts[entity])])
 
 
 def load_shapes(scene: Scene) -> SceneShapes:
@@ -183,7 +180,8 @@ def surface_points(model: mujoco.MjModel, geom: int) -> np.ndarray:
     """[N, 3] points on one geom's surface, geom frame, 2.5 mm apart on small geoms and up to 10 mm on furniture."""
     import mujoco
 
-    kind, size = model.geom_type[geom], model.geom_size[geom]
+    # A plain enum: a NumPy integer compares with MuJoCo's enums from one side only.
+    kind, size = mujoco.mjtGeom(int(model.geom_type[geom])), model.geom_size[geom]
     if kind == mujoco.mjtGeom.mjGEOM_BOX:
         return box_points(size)
     if kind == mujoco.mjtGeom.mjGEOM_MESH:
@@ -224,97 +222,3 @@ def box_points(half: np.ndarray) -> np.ndarray:
             face[:, (k + 1) % 3], face[:, (k + 2) % 3] = u.ravel(), v.ravel()
             faces.append(face)
     return np.vstack(faces)
-
-
-class View:
-    """One lane of an observation with its scene's shapes; everything in float64, transforms made on demand.
-
-    Attributes:
-      step: policy steps executed.
-      positions: [E, 3] root positions of all entities, world metres.
-      eef: [3] end-effector position, world metres.
-      hand_rot: [3, 3] orientation of the hand body.
-      opening: gap between the fingers, metres.
-      joint_pos: [7] arm joints.
-    """
-
-    def __init__(self, shapes: SceneShapes, obs: Observation, lane: int):
-        self._shapes = shapes
-        self._index = {name: i for i, name in enumerate(obs.task.scene.entities)}
-        self.positions = np.array(obs.entity_pos[lane], float)
-        self.positions.flags.writeable = False  # plans keep it
-        self._quat = np.asarray(obs.entity_quat[lane], float)
-        self._joints = {name: float(values[lane]) for name, values in obs.articulation.items()}
-        self._clouds: dict[str, np.ndarray] = {}
-        self._corners: dict[str, np.ndarray] = {}
-        self.step = int(obs.step[lane])
-        self.eef = np.array(obs.eef_pos[lane], float)
-        self.hand_rot = quat_to_mat(np.asarray(obs.eef_quat[lane], float))
-        self.opening = float(abs(obs.gripper_qpos[lane][0] - obs.gripper_qpos[lane][1]))
-        self.joint_pos = np.array(obs.joint_pos[lane], float)
-
-    def pos(self, entity: str) -> np.ndarray:
-        """[3] root position of an entity."""
-        return self.positions[self._index[entity]]
-
-    def rot(self, entity: str) -> np.ndarray:
-        """[3, 3] root orientation of an entity."""
-        return quat_to_mat(self._quat[self._index[entity]])
-
-    def _frame(self, entity: str, chain: tuple[Link, ...]) -> tuple[np.ndarray, np.ndarray]:
-        pos, rot = (np.zeros(3), np.eye(3)) if entity == WORLD else (self.pos(entity), self.rot(entity))
-        for link in chain:
-            pos, rot = pos + rot @ link.pos, rot @ link.rot
-            for name, hinge, axis, anchor in link.joints:
-                q = self._joints.get(name, 0.0)
-                if hinge:
-                    turn = rotation(q * axis)
-                    pos, rot = pos + rot @ (anchor - turn @ anchor), rot @ turn
-                else:
-                    pos = pos + rot @ (q * axis)
-        return pos, rot
-
-    def cloud(self, entity: str) -> np.ndarray:
-        """[N, 3] surface points of an entity, world frame."""
-        if entity not in self._clouds:
-            self._clouds[entity] = self._placed(entity, "points")
-        return self._clouds[entity]
-
-    def _placed(self, entity: str, field: Literal["points", "corners"]) -> np.ndarray:
-        placed = [np.zeros((0, 3))]
-        for part in self._shapes.parts[entity]:
-            local = getattr(part, field)
-            if entity == WORLD and not part.chain:
-                placed.append(local)
-                continue
-            pos, rot = self._frame(entity, part.chain)
-            placed.append(local @ rot.T + pos)
-        return np.vstack(placed)
-
-    def _boxes(self, entity: str) -> np.ndarray:
-        if entity not in self._corners:
-            self._corners[entity] = self._placed(entity, "corners")
-        return self._corners[entity]
-
-    def corners(self, without: str) -> np.ndarray:
-        """[N, 3] corners and centres of the bounding boxes of everything but one entity, world frame."""
-        return np.vstack([self._boxes(name) for name in self._shapes.parts if name != without])
-
-    def near(self, without: str, xy: np.ndarray, radius: float, above: float = -np.inf) -> np.ndarray:
-        """[N, 3] surface points of everything but one entity, in a square column around `xy` [2] and above a height."""
-        found = [np.zeros((0, 3))]
-        for name in self._shapes.parts:
-            boxes = self._boxes(name)
-            if name == without or not len(boxes):
-                continue
-            if (boxes[:, :2].min(0) > xy + radius).any() or (boxes[:, :2].max(0) < xy - radius).any():
-                continue
-            points = self.cloud(name)
-            found.append(points[(np.abs(points[:, :2] - xy).max(1) < radius) & (points[:, 2] > above)])
-        return np.vstack(found)
-
-    def region(self, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A region's centre [3], orientation [3, 3] (world) and half extents [3] (its own frame)."""
-        site = self._shapes.sites[name]
-        pos, rot = self._frame(site.entity, site.chain)
-        return pos + rot @ site.pos, rot @ site.rot, site.half_size

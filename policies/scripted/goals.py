@@ -7,36 +7,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from mjx_bench.errors import BenchError
 from mjx_bench.task import Atom, Task
-from policies.scripted.geometry import View
 from policies.scripted.grasp import columns, lowest_site
+from policies.scripted.view import View
 
 _GAP = 0.003  # height above the support at which an object is let go
 _CELL = 0.006
 
 
-def check(task: Task) -> tuple[Atom, ...]:
-    """The goal's atoms, all of which the scripted experts can do.
-
-    Raises:
-      BenchError: a predicate other than `on` and `in`, a subject that cannot be carried, or a region that must be opened.
-    """
-    where = f"task {task.suite}/{task.index} ({task.name})"
-    for atom in task.goal:
-        if atom.predicate not in ("on", "in"):
-            raise BenchError(
-                f"scripted experts cannot do {atom.predicate!r} goals yet: {where} asks for {atom}; they do 'on' and 'in'"
-            )
-        entity = task.scene.entities.get(atom.args[0])
-        if entity is None or entity.kind != "object":
-            raise BenchError(f"scripted experts cannot carry {atom.args[0]!r}: {where} asks for {atom}")
-        region = task.scene.regions.get(atom.args[1])
-        if region is None and atom.args[1] not in task.scene.entities:
-            raise BenchError(f"{where} asks for {atom}, and its scene holds no {atom.args[1]!r}")
-        if atom.predicate == "in" and region is not None and region.joints:
-            raise BenchError(f"scripted experts cannot open drawers and doors yet: {where} asks for {atom}")
-    return task.goal
+def doable(task: Task, atom: Atom) -> bool:
+    """Whether the experts know how: put an object that can be carried on or in something that need not be opened."""
+    if atom.predicate not in ("on", "in"):
+        return False
+    subject, region = task.scene.entities.get(atom.args[0]), task.scene.regions.get(atom.args[1])
+    closed = atom.predicate == "in" and region is not None and region.joints
+    return subject is not None and subject.kind == "object" and not closed
 
 
 def target_point(view: View, task: Task, atom: Atom) -> np.ndarray:
@@ -46,7 +31,7 @@ def target_point(view: View, task: Task, atom: Atom) -> np.ndarray:
 
 
 def satisfied(view: View, task: Task, atom: Atom) -> bool:
-    """Whether the atom holds as far as poses tell."""
+    """Whether a doable atom holds as far as poses tell."""
     subject, place = view.pos(atom.args[0]), atom.args[1]
     if place in task.scene.entities:
         below = view.pos(place)

@@ -19,11 +19,11 @@ TIP_BELOW = 0.0092  # finger tip below the site
 PAD_BELOW, PAD_ABOVE = 0.0044, 0.0116  # rubber pad about the site
 HAND_ABOVE = 0.031  # underside of the hand above the site
 HAND_HALF = (0.104, 0.032)  # hand along u and across it
-APPROACH = np.array([0.0, 0.0, 1.0])  # hand frame: from the wrist to the fingertips
-FINGER_AXIS = np.array([0.0, 1.0, 0.0])  # hand frame
 
 _CELL = 0.0025  # height map, metres
 _ANGLES = np.arange(12) * np.pi / 12
+_HALVES_APART = 0.011  # between the middles of the two halves of a pad's width, metres
+_MAX_SKEW = 1.0  # slopes of both faces against the pads, added: beyond it the object turns or slips out
 _TIP_GAP = 0.004  # wanted between finger tips and whatever is below them
 _SIDE_GAP = 0.0025  # between a finger's face and the object's side
 
@@ -101,6 +101,8 @@ def find_grasps(points: np.ndarray, limit: int = 64) -> list[Grasp]:
       Grasps by rising cost; empty when nothing fits between the fingers.
     """
     found: list[Grasp] = []
+    if len(points) == 0:
+        return found
     for angle in _ANGLES:
         found += _grasps_along(points, float(angle))
     found.sort(key=lambda g: (g.cost, g.angle))
@@ -118,7 +120,7 @@ def _grasps_along(points: np.ndarray, angle: float) -> list[Grasp]:
 
     # Lowest height of the site at which fingers, hand and floor leave room, for each position of the site.
     finger = _slide(_slide(height, _cells(FINGER_DEPTH / 2 + _SIDE_GAP), 0), _cells(FINGER_HALF_WIDTH + 0.002), 1)
-    out = int(round((MAX_HALF_OPENING + FINGER_DEPTH / 2) / _CELL))
+    out = round((MAX_HALF_OPENING + FINGER_DEPTH / 2) / _CELL)
     hand = _slide(_slide(height, _cells(HAND_HALF[0]), 0), _cells(HAND_HALF[1]), 1)
     bottom = float(turned[:, 2].min())
     free = np.maximum(np.maximum(_shift(finger, out), _shift(finger, -out)), bottom) + TIP_BELOW + _TIP_GAP
@@ -148,9 +150,13 @@ def _grasps_along(points: np.ndarray, angle: float) -> list[Grasp]:
             if contact is None:
                 continue
             u, width, skew = contact
+            if skew > _MAX_SKEW:
+                continue
             z = float(site[i, j])
-            cost = 2.0 * skew + 4.0 * abs(w) + 2.0 * abs(u) + 4.0 * width + 8.0 * max(0.0, 0.012 - (float(top[i, j]) - z))
-            found.append(Grasp(np.array([c * u - s * w, s * u + c * w, z]), angle, width, float(top[i, j]), cost))
+            above = float(top[i, j])
+            # Slopes and metres in one sum: a face turned by 6 degrees costs as much as 5 cm off the centre along w.
+            cost = 2.0 * skew + 4.0 * abs(w) + 2.0 * abs(u) + 4.0 * width + 8.0 * max(0.0, 0.012 - (above - z))
+            found.append(Grasp(np.array([c * u - s * w, s * u + c * w, z]), angle, width, above, cost))
     return found
 
 
@@ -167,9 +173,9 @@ def _contact(slab: np.ndarray, u: float, w: float, z: float) -> tuple[float, flo
     before, after = near[near[:, 1] < w - 0.002], near[near[:, 1] > w + 0.002]
     if not len(before) or not len(after):
         return None  # an edge or a corner would slip out sideways
-    run = 0.011
-    skew = abs(float(after[:, 0].max() - before[:, 0].max())) / run + abs(float(after[:, 0].min() - before[:, 0].min())) / run
-    return 0.5 * (left + right), right - left, skew
+    right_turns = abs(float(after[:, 0].max() - before[:, 0].max()))
+    left_turns = abs(float(after[:, 0].min() - before[:, 0].min()))
+    return 0.5 * (left + right), right - left, (right_turns + left_turns) / _HALVES_APART
 
 
 def columns(points: np.ndarray, cell: float = 0.005) -> np.ndarray:
@@ -211,7 +217,8 @@ def lowest_site(points: np.ndarray, xy: np.ndarray, angle: np.ndarray, half_open
 def hand_rotation(angle: float, like: np.ndarray) -> np.ndarray:
     """[3, 3] hand orientation that points down with its finger axis at `angle` about world z (modulo a half turn).
 
-    Of the two such orientations the one nearer to `like` [3, 3] is taken, so that the wrist never turns more than 90 degrees.
+    The fingers move along the hand's y and point along its z. Of the two such orientations it is the one nearer to `like`
+    [3, 3], so that the wrist never turns more than 90 degrees.
     """
     axis = np.array([np.cos(angle), np.sin(angle), 0.0])
     if axis @ like[:, 1] < 0:

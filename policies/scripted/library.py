@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 
-import numpy as np
-
 from mjx_bench.task import Task
 from policies.scripted.arm import Arm
-from policies.scripted.geometry import SceneShapes, View, load_shapes
+from policies.scripted.geometry import SceneShapes, load_shapes
 from policies.scripted.grasp import Grasp, canonical, find_grasps
+from policies.scripted.view import View
 
 
 class Library:

@@ -62,7 +62,7 @@ def rotation_error(goal: np.ndarray, current: np.ndarray) -> np.ndarray:
 class Response:
     """One control step as a linear map, integrated by semi-implicit Euler as the simulator does.
 
-    The state is [displacement 3, velocity 3, rotation left to the held goal 3, angular velocity 3]; displacement starts at 0.
+    The state is [displacement 3, velocity 3, rotation left to the held goal 3, angular velocity 3], displacement from 0.
 
     Attributes:
       state: [12, 12] next state from the state.

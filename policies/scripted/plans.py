@@ -11,9 +11,9 @@ import numpy as np
 from mjx_bench.task import Atom, Task
 from policies.scripted import goals
 from policies.scripted.choice import FULLY_OPEN, Hold
-from policies.scripted.geometry import View
 from policies.scripted.library import Library
 from policies.scripted.motion import CLOSED, HALT, OPEN, Waypoint
+from policies.scripted.view import View
 
 PICK = frozenset({"rise", "over", "open", "shape", "reach"})
 CLOSE = "close"
@@ -38,6 +38,15 @@ def pick_and_place(
     return steps + place(library, task, view, atom, hold, grip, view.rot(entity), hold.site), grip
 
 
+def visit(view: View, task: Task, atom: Atom) -> list[Waypoint]:
+    """Over the thing that an atom is about, and no further: for what the experts do not know how to do."""
+    name = atom.args[0]
+    where = view.pos(name) if name in task.scene.entities else view.region(name)[0]
+    below = view.near("", where[:2], _SWATH)
+    top = max(float(where[2]), float(below[:, 2].max(initial=-np.inf)))
+    return [Waypoint("visit", np.array([where[0], where[1], top + _HOVER]), view.hand_rot, OPEN, tolerance=0.02)]
+
+
 def pick(library: Library, task: Task, view: View, atom: Atom, hold: Hold, start: np.ndarray) -> list[Waypoint]:
     """From `start` [3] over the object, down, and close."""
     arm, site = library.arm(task), hold.site
@@ -53,7 +62,7 @@ def pick(library: Library, task: Task, view: View, atom: Atom, hold: Hold, start
     approach = OPEN
     if hold.gap < FULLY_OPEN - _STROKE:
         # The sign of the action moves the fingers and zero stops them: count the steps from fully open.
-        shut = int(round((FULLY_OPEN - hold.gap) / _STROKE))
+        shut = round((FULLY_OPEN - hold.gap) / _STROKE)
         plan.append(Waypoint("open", over, hold.rot, OPEN, tolerance=0.02, dwell=_FULL_STROKE_STEPS))
         plan.append(Waypoint("shape", over, hold.rot, CLOSED, tolerance=0.05, dwell=shut - 1, patience=4))
         approach = HALT

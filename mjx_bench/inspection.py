@@ -1,0 +1,162 @@
+"""One case under the magnifier: both arms run again, with everything that happened in them, step by step."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjx_bench.cases import Case, base_key
+from mjx_bench.pairing import ArmResult, Arms, BaseJob, PairRunner
+from mjx_bench.physics.base import Snapshot
+from mjx_bench.physics.mujoco_c import MujocoC
+from mjx_bench.physics.scene import SceneModel, compile_scene
+from mjx_bench.policy import Policy
+from mjx_bench.predicates import compile_goal, goal_index, touches_of
+from mjx_bench.signals import FINGERS, SignalIndex, Signals, touch_pair
+from mjx_bench.task import Reset, Task
+from mjx_bench.triggers import touches_of_triggers
+from mjx_bench.types import Arm
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """Something that happened after `step` policy steps."""
+
+    step: int
+    what: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ArmView:
+    """One arm of the inspected case.
+
+    Attributes:
+      result: as a run would record it.
+      moments: what happened, in order.
+      qpos: [T, nq] joint positions after each control step, the settling steps of a Base arm included; a Dynamic arm's
+        begin at its event.
+    """
+
+    result: ArmResult
+    moments: tuple[Moment, ...]
+    qpos: np.ndarray
+
+
+class _Filmed(MujocoC):
+    """A single lane that keeps its joint positions, one reel an arm."""
+
+    def __init__(self, scene: SceneModel, task: Task, action_mode: str) -> None:
+        super().__init__(scene, 1, action_mode, task.substeps)
+        self.reels: list[list[np.ndarray]] = []
+
+    def load(self, lane: int, init_state: np.ndarray, reset: Reset) -> None:
+        super().load(lane, init_state, reset)
+        self.reels.append([])
+
+    def restore(self, lane: int, snapshot: Snapshot) -> None:
+        super().restore(lane, snapshot)
+        self.reels.append([])
+
+    def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:
+        failed = super().control_step(ids, actions)
+        nq = self.scene.model.nq
+        self.reels[-1].append(self.snapshot(0).arrays["state"][1 : 1 + nq])
+        return failed
+
+
+def inspect_case(case: Case, task: Task, policy: Policy, arms: Arms) -> dict[Arm, ArmView]:
+    """Runs both arms of one case and says what happened.
+
+    Args:
+      case: one case of a manifest.
+      task: its task.
+      policy: what acts.
+      arms: how.
+    """
+    goal = goal_index(task.goal, task.scene)
+    # Besides what the goal reads: which of the goal's objects the fingers touch.
+    held = [n for n in task.goal_entities if task.scene.entities[n].kind == "object"]
+    touches = (
+        *touches_of(task.goal, task.scene),
+        *(touch_pair(finger, name) for name in held for finger in FINGERS),
+        *touches_of_triggers([case.scenario.trigger]),
+    )
+    judged = dataclasses.replace(goal, touches=tuple(dict.fromkeys(touches)))
+    scene = compile_scene(task.scene, judged.touches)
+    _, success = compile_goal(task.goal, task.scene, scene.index)
+    physics = _Filmed(scene, task, policy.spec.action_mode)
+    found: dict[Arm, ArmResult] = {}
+
+    def keep(_: Case, result: ArmResult) -> None:
+        found[result.arm] = result
+
+    runner = PairRunner(task, physics, policy, arms, success, keep, lambda: False, judged)
+    wanted = frozenset([case.case_id])
+    runner.run([BaseJob(base_key(case), (case,), wanted, wanted)])
+    physics.close()
+    reels = {Arm.BASE: physics.reels[0], Arm.DYNAMIC: physics.reels[-1]}
+    return {
+        arm: ArmView(result, tuple(_moments(case, task, judged, result)), np.array(reels[arm]))
+        for arm, result in found.items()
+    }
+
+
+def _moments(case: Case, task: Task, judged: SignalIndex, result: ArmResult) -> Iterator[Moment]:
+    """The timeline of an arm, by step; what happens in one step is in the order cause, effect, end."""
+    found: list[tuple[int, int, str]] = []
+    for n, step in enumerate(result.query_steps):
+        late = result.arm is Arm.DYNAMIC and step == result.first_response_step
+        found.append((step, 3, f"query {n}" + (", the first after the event" if late else "")))
+    if result.trigger_step is not None:
+        found.append((result.trigger_step, 1, _trigger(case, result)))
+    if result.event is not None:
+        found.append((result.trigger_step or 0, 2, _event(result.event)))
+    signals = signals_of(result, judged)
+    tests, _ = compile_goal(task.goal, task.scene, judged)
+    series: list[tuple[str, Any]] = [(str(atom), test(signals)) for atom, test in zip(task.goal, tests, strict=True)]
+    for pair, values in zip(judged.touches, signals.touch.T, strict=True):
+        # A pair is stored in alphabetical order; the fingers are the ones that touch.
+        a, b = sorted(pair, key=lambda name: name not in FINGERS)
+        series.append((f"{a} touches {b}", values))
+    for name, values in series:
+        found += [(step, 0, f"{name}: {'yes' if on else 'no longer'}") for step, on in _changes(values)]
+    found.append((result.end_step, 4, f"end: {result.verdict} ({result.reason})"))
+    for step, _, what in sorted(found):
+        yield Moment(step, what)
+
+
+def signals_of(result: ArmResult, judged: SignalIndex) -> Signals:
+    """An arm's kept signals with time as the lane axis, for the same predicates that judged it."""
+    signals = Signals.zeros(result.end_step, judged)
+    for name in judged.columns_of(judged):
+        if f"signals.{name}" in result.arrays:
+            setattr(signals, name, result.arrays[f"signals.{name}"])
+    return signals
+
+
+def _changes(values: Iterable[Any]) -> Iterator[tuple[int, bool]]:
+    """(policy steps executed, new value) wherever a boolean series changes; it starts as False."""
+    last = False
+    for i, value in enumerate(values):
+        if bool(value) != last:
+            last = bool(value)
+            yield i + 1, last
+
+
+def _trigger(case: Case, result: ArmResult) -> str:
+    trigger = case.scenario.trigger
+    where = "" if result.trigger_distance is None else f", {result.trigger_distance:.3f} m"
+    happens = "" if result.arm is Arm.DYNAMIC else " (nothing happens in the Base arm)"
+    return f"trigger {trigger.type} {trigger.value}{where}{happens}"
+
+
+def _event(event: Any) -> str:
+    moved = [f"{m['entity']} {_point(m['before'])} -> {_point(m['after'])}" for m in event.get("moved", ())]
+    return f"event {event['operation']}" + (": " + "; ".join(moved) if moved else "")
+
+
+def _point(pos: Sequence[float]) -> str:
+    return "(" + ", ".join(f"{x:.3f}" for x in pos) + ")"

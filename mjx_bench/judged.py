@@ -1,0 +1,179 @@
+"""`tasks.json`: what judging an episode needs of its task, as data, so that records are judged again without a simulator."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from mjx_bench.errors import BenchError
+from mjx_bench.fields import Reader, canonical_json, is_number
+from mjx_bench.manifest import Case
+from mjx_bench.predicates import COMPARE, goal_index
+from mjx_bench.signals import SignalIndex
+from mjx_bench.task import Atom, Entity, Region, Robot, Scene, Task, Threshold
+
+TaskKey = tuple[str, int, str]
+
+
+def task_key(case: Case) -> TaskKey:
+    """Equal for cases of one task: suite, index, and for a varied task its file and a hash of all it is made from."""
+    variant = case.substrate_variant
+    if variant is None:
+        return case.task_suite_name, case.task_index, ""
+    made_from = hashlib.sha256(canonical_json(variant).encode()).hexdigest()[:8]
+    return case.task_suite_name, case.task_index, f"{variant['bddl_file']}#{made_from}"
+
+
+def task_name(key: TaskKey) -> str:
+    """The task's name in `tasks.json` and among the assets of a header."""
+    return "/".join(map(str, key)).rstrip("/")
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """What an episode is judged by.
+
+    Attributes:
+      task: name of the task, the stem of its file.
+      version: of the task; changes when anything that can change a result does.
+      instruction: what the policy was told.
+      goal: atoms that must hold at the same instant.
+      scene: entities and regions that the goal and the trigger name, and nothing that could be simulated.
+      horizon: policy steps before the episode times out.
+      trigger_entity: whose position `target_pos` holds; None if the task has none.
+    """
+
+    task: str
+    version: str
+    instruction: str
+    goal: tuple[Atom, ...]
+    scene: Scene
+    horizon: int
+    trigger_entity: str | None
+
+    @property
+    def index(self) -> SignalIndex:
+        """Columns of the recorded `signals.<field>` arrays."""
+        return goal_index(self.goal, self.scene)
+
+
+def dump_tasks(tasks: Mapping[TaskKey, Task]) -> str:
+    """The file's text: an object of tasks by name."""
+    data = {task_name(key): describe(task) for key, task in tasks.items()}
+    return json.dumps(data, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def tasks_sha256(text: str) -> str:
+    """Hex SHA-256 of the canonical JSON of the file's text: independent of its layout."""
+    return hashlib.sha256(canonical_json(json.loads(text)).encode()).hexdigest()
+
+
+def describe(task: Task) -> dict[str, Any]:
+    """One task as plain JSON data; `read_judged` is the inverse."""
+    scene, args = task.scene, dict.fromkeys(name for atom in task.goal for name in atom.args)
+    regions = {name: scene.regions[name] for name in args if name in scene.regions}
+    named = [*args, *(r.parent for r in regions.values()), task.trigger_entity]
+    entities = {name: scene.entities[name] for name in named if name is not None and name in scene.entities}
+    return {
+        "task": task.name,
+        "version": task.version,
+        "instruction": task.instruction,
+        "goal": [[atom.predicate, *atom.args] for atom in task.goal],
+        "horizon": task.horizon,
+        "trigger_entity": task.trigger_entity,
+        "entities": {
+            name: {
+                "kind": e.kind,
+                "joints": list(e.joints),
+                "thresholds": {predicate: [t.comparison, t.value] for predicate, t in e.thresholds.items()},
+            }
+            for name, e in entities.items()
+        },
+        "regions": {
+            name: {"parent": r.parent, "half_size_m": list(r.half_size), "joints": list(r.joints)}
+            for name, r in regions.items()
+        },
+    }
+
+
+def read_judged(data: Any, where: str) -> Judged:
+    """Reads one task of the file.
+
+    Args:
+      data: what `describe` returned.
+      where: file and task, for messages.
+
+    Raises:
+      BenchError: a missing, unknown or mistyped field; one line.
+    """
+    r = Reader(data, where)
+    entities, regions = r.object("entities"), r.object("regions")
+    names = (list(data["entities"]), list(data["regions"]))
+    judged = Judged(
+        task=r.text("task"),
+        version=r.text("version"),
+        instruction=r.text("instruction"),
+        goal=tuple(Atom(predicate, tuple(args)) for predicate, *args in r.get("goal", _atoms, "a list of atoms")),
+        scene=_scene(
+            {name: _entity(name, entities.object(name)) for name in names[0]},
+            {name: _region(name, regions.object(name)) for name in names[1]},
+        ),
+        horizon=r.integer("horizon", low=1),
+        trigger_entity=r.get("trigger_entity", lambda v: v is None or v in names[0], "null or an entity's name"),
+    )
+    r.finish()
+    return judged
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
+
+
+def _atoms(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(_texts(v) and len(v) > 1 for v in value)
+
+
+def _threshold(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and value[0] in COMPARE and is_number(value[1])
+
+
+def _entity(name: str, r: Reader) -> Entity:
+    thresholds = r.object("thresholds")
+    entity = Entity(
+        name=name,
+        kind=r.choice("kind", ("object", "fixture")),
+        category="",
+        body="",
+        free_joint=None,
+        joints=tuple(r.get("joints", _texts, "a list of names")),
+        thresholds={
+            predicate: Threshold(*thresholds.get(predicate, _threshold, f"one of {', '.join(COMPARE)} and a number"))
+            for predicate in r.get("thresholds", lambda v: isinstance(v, Mapping), "an object")
+        },
+    )
+    r.finish()
+    return entity
+
+
+def _region(name: str, r: Reader) -> Region:
+    region = Region(
+        name=name,
+        parent=r.get("parent", lambda v: v is None or isinstance(v, str), "null or an entity's name"),
+        half_size=tuple(r.vector("half_size_m", 3)),
+        joints=tuple(r.get("joints", _texts, "a list of names")),
+    )
+    r.finish()
+    return region
+
+
+def _scene(entities: Mapping[str, Entity], regions: Mapping[str, Region]) -> Scene:
+    """Names to judge by; the parts of a scene that only a simulator reads are empty."""
+
+    def no_model() -> NoReturn:
+        raise BenchError("tasks.json describes how episodes are judged, not scenes that could be simulated")
+
+    robot = Robot((), (), (), (), "", "", ((), ()), ((), ()))
+    return Scene("", entities, regions, (), robot, (), no_model)

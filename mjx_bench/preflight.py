@@ -1,0 +1,204 @@
+"""Does an event leave a scene that a robot can work in? Judged on the simulator alone, before any policy runs.
+
+The event is applied at the restored initial state, not at its trigger, and nothing is controlled (section 1.7 of the
+LIBERO-MAX format). What the event changed may drift, drop and touch hardly more than it does without the event. The checks
+that compare pictures are not made here; a case that changes pictures only is reported as such.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+
+import mujoco
+import numpy as np
+
+from mjx_bench.cases import Case
+from mjx_bench.errors import BenchError
+from mjx_bench.events import LaneView, resolve
+from mjx_bench.physics.base import Edit, Park, Parked, SetPosition
+from mjx_bench.physics.scene import SceneModel
+from mjx_bench.task import Reset, Task
+
+# Section 1.7: physics steps that a scene is left alone, and what a changed entity may do in them beyond its natural drift.
+STEPS = 50
+MAX_DRIFT = 0.02  # metres
+MAX_DROP = 0.01  # metres
+# Supports that are part of a workspace, not entities, and what their geoms' names begin with.
+WORKSPACES = {"main_table": "table", "kitchen_table": "table"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What preflight says of one case.
+
+    Attributes:
+      problems: why it fails, one line each; empty if it passes.
+      moved: entities that the event changed; none for an event that changes pictures only.
+    """
+
+    case_id: str
+    problems: tuple[str, ...]
+    moved: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems
+
+
+@dataclasses.dataclass(frozen=True)
+class Rest:
+    """What the entities did while the scene was left alone.
+
+    Attributes:
+      drift: entity to metres between start and end.
+      drop: entity to metres downwards.
+      partners: entity to the names of geoms of others that it touches at the end.
+      finite: whether every coordinate stayed finite.
+    """
+
+    drift: Mapping[str, float]
+    drop: Mapping[str, float]
+    partners: Mapping[str, frozenset[str]]
+    finite: bool
+
+
+class Preflight:
+    """Checks the cases of one task.
+
+    Args:
+      task: the task.
+      scene: its compiled scene; it is not changed.
+    """
+
+    def __init__(self, task: Task, scene: SceneModel) -> None:
+        self._task = task
+        self._scene = scene
+        # One copy for all cases: a lane puts the fixtures back, and a copy holds every mesh.
+        self._model = copy.copy(scene.model)
+        self._states = task.load_init_states()
+        self._colliding = (scene.model.geom_contype | scene.model.geom_conaffinity) != 0
+
+    def check(self, case: Case) -> Verdict:
+        """Judges one case; never raises for what is wrong with its scene."""
+        moved: tuple[str, ...] = ()
+        state, reset = self._states[case.init_state_index], self._task.load_reset(case.policy_seed)
+        try:
+            natural = _Lane(self._scene, self._model, state, reset).rest(self._colliding)
+            lane = _Lane(self._scene, self._model, state, reset)
+            for change in case.scenario.setup or ():
+                lane.apply(resolve(change, lane.view())[0])
+            edits, _ = resolve(case.scenario.change, lane.view())
+            moved = tuple(e.entity for e in edits if isinstance(e, SetPosition))
+            lane.apply(edits)
+        except BenchError as error:
+            return Verdict(case.case_id, (str(error),), moved)
+        if not moved:
+            return Verdict(case.case_id, (), ())
+        after = lane.rest(self._colliding)
+        if not after.finite:
+            return Verdict(case.case_id, ("the state does not stay finite",), moved)
+        problems = [p for name in moved for p in self._judge(case, name, natural, after)]
+        return Verdict(case.case_id, tuple(problems), moved)
+
+    def _judge(self, case: Case, name: str, natural: Rest, after: Rest) -> list[str]:
+        problems = []
+        if (drift := after.drift[name] - natural.drift[name]) > MAX_DRIFT:
+            problems.append(f"{name} drifts {100 * drift:.1f} cm more than without the event")
+        if (drop := after.drop[name] - natural.drop[name]) > MAX_DROP:
+            problems.append(f"{name} drops {100 * drop:.1f} cm more than without the event")
+        support = self._support_geoms(case, name)
+        if natural.partners[name] & support and not after.partners[name] & support:
+            problems.append(f"{name} has lost its support")
+        if strange := sorted(after.partners[name] - natural.partners[name] - support):
+            problems.append(f"{name} touches {', '.join(strange[:3])}{', ...' if len(strange) > 3 else ''}")
+        return problems
+
+    def _support_geoms(self, case: Case, name: str) -> frozenset[str]:
+        """Names of the colliding geoms of what an entity stands on."""
+        model, scene = self._scene.model, self._task.scene
+        part = next((p for p in case.scenario.change.parts if p["object"] == name), {})
+        placed = {p.entity: p.support for p in scene.placements}
+        support = part.get("support_entity") or placed.get(name)
+        if support is None:
+            return frozenset()
+        if support in scene.entities:
+            bodies = self._scene.entity_bodies[self._scene.index.entity(support)]
+            geoms = np.flatnonzero(np.isin(model.geom_bodyid, bodies) & self._colliding)
+            return frozenset(model.geom(g).name for g in geoms)
+        prefix = WORKSPACES.get(support, support)
+        names = {
+            g: (model.geom(g).name, model.body(model.geom_bodyid[g]).name) for g in np.flatnonzero(self._colliding)
+        }
+        return frozenset(n for n, body in names.values() if n.startswith(prefix) or body.startswith(prefix))
+
+
+class _Lane:
+    """One copy of a scene on plain MuJoCo, at a restored initial state."""
+
+    def __init__(self, scene: SceneModel, model: mujoco.MjModel, state: np.ndarray, reset: Reset) -> None:
+        self._scene = scene
+        self._model = model
+        self._data = mujoco.MjData(model)
+        self._parked: dict[str, Parked] = {}
+        model.body_pos[:], model.body_quat[:] = scene.model.body_pos, scene.model.body_quat
+        for name, pos in reset.fixture_pos.items():
+            body = scene.entity_body[scene.index.entity(name)]
+            self._model.body_pos[body], self._model.body_quat[body] = pos, reset.fixture_quat[name]
+        nq = self._model.nq
+        self._data.time, self._data.qpos[:], self._data.qvel[:] = state[0], state[1 : 1 + nq], state[1 + nq :]
+        mujoco.mj_forward(self._model, self._data)
+
+    def positions(self) -> dict[str, np.ndarray]:
+        """Entity to [3]: the free joint's position, or the fixture's in the model."""
+        out = {}
+        for e, name in enumerate(self._scene.index.entities):
+            adr = self._scene.entity_qpos[e]
+            source = self._data.qpos[adr : adr + 3] if adr >= 0 else self._model.body_pos[self._scene.entity_body[e]]
+            out[name] = source.copy()
+        return out
+
+    def view(self) -> LaneView:
+        return LaneView(self.positions(), self._data.site_xpos[self._scene.arm.site].copy(), self._parked)
+
+    def apply(self, edits: list[Edit]) -> None:
+        for edit in edits:
+            if not isinstance(edit, SetPosition | Park):
+                continue
+            e = self._scene.index.entity(edit.entity)
+            adr, dof = self._scene.entity_qpos[e], self._scene.entity_dof[e]
+            if adr < 0:
+                self._model.body_pos[self._scene.entity_body[e]] = edit.pos
+                continue
+            coordinates = self._data.qpos[adr : adr + 7]
+            bodies = self._scene.entity_bodies[e]
+            self._data.xfrc_applied[bodies] = 0.0
+            if isinstance(edit, Park):
+                self._parked[edit.entity] = Parked(coordinates[:3].copy(), coordinates[3:].copy())
+                self._data.xfrc_applied[bodies, :3] = -self._model.body_mass[bodies, None] * self._model.opt.gravity
+            elif edit.quat is not None:
+                coordinates[3:] = edit.quat
+            coordinates[:3] = edit.pos
+            self._data.qvel[dof : dof + 6] = 0.0
+        mujoco.mj_forward(self._model, self._data)
+
+    def rest(self, colliding: np.ndarray) -> Rest:
+        """Leaves the scene alone for `STEPS` physics steps."""
+        start = self.positions()
+        for _ in range(STEPS):
+            mujoco.mj_step(self._model, self._data)
+        mujoco.mj_forward(self._model, self._data)
+        end = self.positions()
+        return Rest(
+            drift={n: float(np.linalg.norm(end[n] - start[n])) for n in start},
+            drop={n: float(start[n][2] - end[n][2]) for n in start},
+            partners={n: self._partners(e, colliding) for e, n in enumerate(self._scene.index.entities)},
+            finite=bool(np.isfinite(self._data.qpos).all()) and not self._data.warning.number.any(),
+        )
+
+    def _partners(self, entity: int, colliding: np.ndarray) -> frozenset[str]:
+        own = np.isin(self._model.geom_bodyid, self._scene.entity_bodies[entity])
+        a, b = self._data.contact.geom.T if self._data.ncon else (np.zeros(0, int), np.zeros(0, int))
+        others = np.concatenate([b[own[a] & ~own[b]], a[own[b] & ~own[a]]])
+        return frozenset(self._model.geom(int(g)).name for g in others if colliding[g])

@@ -1,0 +1,163 @@
+"""Worker threads: each takes one task at a time, with an engine of its own, and shares the policy with the others."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from mjx_bench.cases import Case
+from mjx_bench.errors import BenchError
+from mjx_bench.judged import TaskKey
+from mjx_bench.pairing import ArmResult, Arms, BaseJob, PairRunner
+from mjx_bench.physics.mujoco_c import MujocoC
+from mjx_bench.physics.scene import compile_scene
+from mjx_bench.policy import Carry, Observation, Policy
+from mjx_bench.predicates import compile_goal, touches_of
+from mjx_bench.rollout import PolicyMistake
+from mjx_bench.sessions import Meter
+from mjx_bench.task import Task
+from mjx_bench.triggers import touches_of_triggers
+from mjx_bench.types import Arm, Verdict
+
+Report = Callable[[Case, Task, ArmResult], None]
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_groups(
+    groups: Mapping[TaskKey, list[BaseJob]],
+    tasks: Mapping[TaskKey, Task],
+    *,
+    policy: Policy,
+    arms: Arms,
+    lanes: int,
+    threads: int,
+    report: Report,
+    finished: Callable[[Meter], None],
+) -> None:
+    """Runs the jobs of every task.
+
+    Args:
+      groups: jobs by task, at least one.
+      tasks: the tasks.
+      policy: what acts; its calls never overlap.
+      arms: how arms are run.
+      lanes: episodes of one task side by side, at most.
+      threads: workers and threads of their engines together, at most; 0 for one a processor.
+      report: receives every finished arm, from any thread.
+      finished: told how the machine was used, also when the run breaks off.
+
+    Raises:
+      PolicyMistake: by the policy; arms that were finished have been reported.
+      KeyboardInterrupt: passed on, likewise.
+    """
+    available = threads or processors()
+    workers = min(available, len(groups))
+    meter = Meter(workers)
+    stop = threading.Event()
+    shared = _OneAtATime(policy, meter)
+
+    def work(key: TaskKey) -> None:
+        if not stop.is_set():
+            with meter.working():
+                engine_threads = max(1, available // workers)
+                _run_task(tasks[key], groups[key], shared, arms, lanes, engine_threads, report, stop.is_set, meter)
+
+    # Largest first, so that the last worker to finish does not hold everybody up.
+    order = sorted(groups, key=lambda k: (-sum(len(j.cases) for j in groups[k]), k))
+    try:
+        with concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="scene") as pool:
+            futures = [pool.submit(work, key) for key in order]
+            try:
+                for future in concurrent.futures.as_completed(futures):
+                    future.result()
+            except BaseException:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+    finally:
+        finished(meter)
+
+
+class _OneAtATime:
+    """A policy whose calls do not overlap: workers share it, and a user's policy need not be safe against that."""
+
+    def __init__(self, policy: Policy, meter: Meter) -> None:
+        self.spec = policy.spec
+        self._policy = policy
+        self._meter = meter
+        self._lock = threading.Lock()
+
+    def init(self, task: Task, seed: int) -> Carry:
+        with self._meter.turn(self._lock):
+            return self._policy.init(task, seed)
+
+    def act(self, carries: Sequence[Carry], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[Carry]]:
+        with self._meter.turn(self._lock):
+            return self._policy.act(carries, obs, seeds)
+
+
+class _Counted(MujocoC):
+    """Counts the control steps of its lanes."""
+
+    control_steps = 0
+
+    def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:
+        self.control_steps += len(ids)
+        return super().control_step(ids, actions)
+
+
+def _run_task(
+    task: Task,
+    jobs: list[BaseJob],
+    policy: Policy,
+    arms: Arms,
+    lanes: int,
+    threads: int,
+    report: Report,
+    stopped: Callable[[], bool],
+    meter: Meter,
+) -> None:
+    wanted = sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in jobs)
+    triggers = [case.scenario.trigger for job in jobs for case in job.cases]
+    touches = dict.fromkeys((*touches_of(task.goal, task.scene), *touches_of_triggers(triggers)))
+    try:
+        scene = compile_scene(task.scene, tuple(touches))
+        _, success = compile_goal(task.goal, task.scene, scene.index)
+        physics = _Counted(scene, min(lanes, wanted), policy.spec.action_mode, task.substeps, threads)
+        runner = PairRunner(
+            task,
+            physics,
+            policy,
+            arms,
+            success,
+            emit=lambda case, result: report(case, task, result),
+            stopped=stopped,
+        )
+    except BenchError as error:
+        # A scene that cannot be built is nobody's failure: its arms are void, and the other tasks go on.
+        for job in jobs:
+            for case in job.cases:
+                for arm, missing in ((Arm.BASE, job.base_wanted), (Arm.DYNAMIC, job.dynamic_wanted)):
+                    if case.case_id in missing:
+                        report(case, task, void(arm, f"scene could not be built: {error}"))
+        return
+    try:
+        runner.run(jobs)
+    except PolicyMistake as error:
+        raise PolicyMistake(f"{task.suite} task {task.index}: {error}") from None
+    finally:
+        meter.stepped(physics.control_steps)
+        physics.close()
+
+
+def void(arm: Arm, reason: str) -> ArmResult:
+    """An arm that could not be run."""
+    return ArmResult(arm, Verdict.VOID, reason, 0, None, False, (), {}, init_sha256=None)

@@ -1,0 +1,269 @@
+"""`mjx-bench bench`: how fast the engine is, always as a ratio to something run in the same minutes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from mjx_bench.errors import BenchError, MissingExtra
+from scripts import options as shared
+from scripts.output import Emit, note
+
+if TYPE_CHECKING:
+    from mjx_bench.bench.engine import Reference
+    from mjx_bench.manifest import Manifest
+    from mjx_bench.sessions import Session
+    from mjx_bench.task import Task
+
+SEED = 195  # policy seed, as in the published manifests
+BUILDERS = 2  # processes that build scenes, about 1 GB each
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """One task's control step, against bare MuJoCo and against LIBERO's own `env.step`."""
+
+    suite: str
+    """Suite of the task."""
+    task: int = 0
+    """Index of the task in its suite."""
+    lanes: int = 32
+    """Episodes that run side by side."""
+    threads: int = 1
+    """Engines side by side, each in a thread of its own with its part of the lanes."""
+    seconds: float = 30.0
+    """How long to measure."""
+    policy: str = "scripted.reactive"
+    """Where the actions come from; its own time is not counted."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """What forking, sharing Base runs and refilling lanes save on the cases of a manifest."""
+
+    manifest: Path
+    """File of cases."""
+    limit: int | None = None
+    """Run only this many cases, spread over the event types."""
+    lanes: int = 8
+    """Episodes of one scene that run side by side."""
+    query_interval: int = 8
+    """Q, the actions executed before the policy is asked again."""
+    policy: str = "scripted.reactive"
+    """Name of the policy."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Workers:
+    """What a second worker is worth on the cases of a manifest, and where the workers' time goes."""
+
+    manifest: Path
+    """File of cases."""
+    limit: int | None = None
+    """Run only this many cases, spread over the event types."""
+    threads: int = 2
+    """Workers to compare with one."""
+    repeats: int = 3
+    """Runs with one worker and with several, in turns."""
+    lanes: int = 8
+    """Episodes of one scene that run side by side."""
+    query_interval: int = 8
+    """Q, the actions executed before the policy is asked again."""
+    policy: str = "scripted.reactive"
+    """Name of the policy."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """Measure the engine: ratios to something run in the same minutes, on this machine."""
+
+    what: Annotated[
+        Annotated[Engine, tyro.conf.subcommand("engine")]
+        | Annotated[Pairs, tyro.conf.subcommand("pairs")]
+        | Annotated[Workers, tyro.conf.subcommand("workers")],
+        tyro.conf.arg(name=""),
+    ]
+
+    @property
+    def json(self) -> bool:
+        """Whether standard output is for JSON only."""
+        return self.what.json
+
+
+def run(options: Bench, emit: Emit) -> int:
+    """Measures, and prints what it found; always 0."""
+    what = options.what
+    if isinstance(what, Engine):
+        figures = engine(what)
+    elif isinstance(what, Pairs):
+        figures = pairs(what)
+    else:
+        figures = workers(what)
+    if options.json:
+        emit(figures)
+    else:
+        print("\n".join(lines(figures)))
+    return 0
+
+
+def engine(options: Engine) -> dict[str, Any]:
+    """The figures of `bench engine`; the keys are those of the JSON."""
+    shared.at_least(1, lanes=options.lanes, threads=options.threads)
+    shared.at_least(0, task=options.task)
+    if not 0 < options.seconds < float("inf"):
+        raise BenchError(f"--seconds {options.seconds} is no time to measure; give a positive number")
+
+    from evals import registry
+    from mjx_bench.bench import figures
+    from mjx_bench.bench.engine import measure
+    from policies import registry as policies
+
+    policy = policies.make(options.policy)
+    task = registry.load_task(options.suite, options.task, seeds=(SEED,))
+    with contextlib.ExitStack() as stack:
+        reference, missing = _reference(task, policy.spec.action_mode, stack)
+        found = measure(
+            task,
+            policy,
+            lanes=options.lanes,
+            threads=options.threads,
+            seconds=options.seconds,
+            seed=SEED,
+            reference=reference,
+        )
+    theirs = found.vs_reference
+    return {
+        "suite": options.suite,
+        "task": options.task,
+        "lanes": options.lanes,
+        "threads": options.threads,
+        "policy": options.policy,
+        "control_steps_per_s": found.steps_per_s.median,
+        "ratio_vs_raw": found.vs_raw.median,
+        "ratio_vs_raw_range": [found.vs_raw.low, found.vs_raw.high],
+        "ratio_vs_libero": None if theirs is None else theirs.median,
+        "ratio_vs_libero_range": None if theirs is None else [theirs.low, theirs.high],
+        "ratio_vs_libero_note": missing,
+        "segments": found.vs_raw.count,
+        "episodes": found.episodes,
+        "peak_rss_mib": figures.peak_rss_mib(),
+        **figures.machine(),
+    }
+
+
+def _reference(task: Task, action_mode: str, stack: contextlib.ExitStack) -> tuple[Reference | None, str | None]:
+    """LIBERO's environment of the task, or why there is none."""
+    from evals.libero import package
+    from evals.libero.timing import LiberoClock
+
+    if task.suite not in package.SUITES:
+        return None, f"{task.suite} is not one of LIBERO's suites"
+    if action_mode != "osc_pose":
+        return None, f"LIBERO takes osc_pose actions, the policy gives {action_mode}"
+    try:
+        return stack.enter_context(LiberoClock(task.suite, task.index, SEED)), None
+    except MissingExtra as error:
+        return None, str(error)
+
+
+def pairs(options: Pairs) -> dict[str, Any]:
+    """The figures of `bench pairs`; the keys are those of the JSON."""
+    shared.at_least(1, limit=options.limit, lanes=options.lanes, query_interval=options.query_interval)
+
+    from evals import registry
+    from mjx_bench.bench import figures
+    from mjx_bench.bench import pairs as savings
+    from mjx_bench.judged import task_key
+    from mjx_bench.schedule import RunSettings, check_settings, load_tasks
+    from policies import registry as policies
+
+    policy = policies.make(options.policy)
+    check_settings(RunSettings(options.policy, options.lanes, options.query_interval), policy)
+    manifest = _cases(options.manifest, options.limit, options.query_interval)
+    tasks = load_tasks(manifest, registry.load_case)
+    by_task = []
+    for turn, (key, task) in enumerate(tasks.items()):
+        cases = [case for case in manifest.cases if task_key(case) == key]
+        note(f"{turn + 1}/{len(tasks)} {task.suite} task {task.index}: {len(cases)} cases")
+        by_task.append(savings.measure(task, cases, policy, options.lanes, options.query_interval, turn))
+    return {
+        "manifest": str(options.manifest),
+        "cases": len(manifest.cases),
+        "tasks": len(tasks),
+        "lanes": options.lanes,
+        "policy": options.policy,
+        "ways": savings.summary(by_task),
+        **figures.machine(),
+    }
+
+
+def workers(options: Workers) -> dict[str, Any]:
+    """The figures of `bench workers`; the keys are those of the JSON."""
+    shared.at_least(1, limit=options.limit, repeats=options.repeats)
+    shared.at_least(2, threads=options.threads)
+
+    from evals import registry
+    from mjx_bench.bench import figures
+    from mjx_bench.bench.workers import measure
+    from mjx_bench.schedule import RunSettings, check_settings, run_pairs
+    from policies import registry as policies
+
+    settings = RunSettings(options.policy, options.lanes, options.query_interval)
+    check_settings(settings, policies.make(options.policy))
+    manifest = _cases(options.manifest, options.limit, options.query_interval)
+
+    def whole(threads: int) -> Session:
+        # A policy of its own for each run: what one keeps of a scene must not make the next one faster.
+        policy = policies.make(options.policy)
+        chosen = dataclasses.replace(settings, threads=threads)
+        with tempfile.TemporaryDirectory(prefix="mjx-bench-") as folder:
+            session = run_pairs(manifest, chosen, Path(folder) / "run", load_task=registry.load_case, policy=policy)
+        assert session is not None
+        note(f"{threads} threads: {session}")
+        return session
+
+    return {
+        "manifest": str(options.manifest),
+        "cases": len(manifest.cases),
+        "tasks": len({(case.task_suite_name, case.task_index) for case in manifest.cases}),
+        "lanes": options.lanes,
+        "threads": options.threads,
+        "policy": options.policy,
+        **measure(whole, options.threads, options.repeats),
+        **figures.machine(),
+    }
+
+
+def _cases(path: Path, limit: int | None, query_interval: int) -> Manifest:
+    """The cases to run, with their scenes built."""
+    from evals import registry
+    from mjx_bench import cases, selection
+
+    manifest = cases.select(cases.load_manifest(path), limit)
+    manifest = selection.choose(manifest, missing_source=registry.missing_source).manifest
+    for line in registry.prepare(manifest.cases, workers=BUILDERS, progress=note):
+        raise BenchError(line)
+    return manifest.with_query_interval(query_interval)
+
+
+def lines(figures: dict[str, Any], indent: str = "") -> list[str]:
+    """The figures as text, one a line, groups indented."""
+    out = []
+    for name, value in figures.items():
+        label = f"{indent}{name.replace('_', ' ')}"
+        if isinstance(value, dict):
+            out += [f"{label}:", *lines(value, indent + "  ")]
+        else:
+            out.append(f"{label}: {value:g}" if isinstance(value, float) else f"{label}: {value}")
+    return out

@@ -1,0 +1,124 @@
+"""`mjx-bench inspect`: runs one case again and shows what happened in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import tyro
+
+from mjx_bench.errors import BenchError, unknown_name
+from scripts.output import Emit, console, note
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mjx_bench.inspection import ArmView
+    from mjx_bench.task import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Inspect:
+    """Run both arms of one case: a timeline of queries, trigger, event, contacts and goal, and every joint position.
+
+    Where there is a display, MuJoCo's viewer plays both arms.
+    """
+
+    case: tyro.conf.Positional[str]
+    """The case's id."""
+    manifest: Path
+    """File of cases that holds it."""
+    policy: str
+    """Name of the policy."""
+    query_interval: int = 8
+    """Q, the actions executed before the policy is asked again."""
+    horizon: int | None = None
+    """H, the actions used of each answer; all that the policy returns if not given."""
+    out: Path | None = None
+    """Where to write the trajectories (.npz); runs/inspect/CASE.npz if not given."""
+    viewer: Literal["auto", "never"] = "auto"
+    """Whether to open the viewer where there is a display."""
+    json: bool = False
+    """Print the timeline as JSON."""
+
+
+def run(options: Inspect, emit: Emit) -> int:
+    """Runs, prints, writes and plays; 1 if an arm is void."""
+    from evals import registry
+    from mjx_bench.cases import load_manifest
+    from mjx_bench.inspection import inspect_case
+    from mjx_bench.schedule import RunSettings, check_settings, load_tasks, task_key
+    from policies import registry as policies
+
+    policy = policies.make(options.policy)
+    arms = check_settings(RunSettings(options.policy, 1, options.query_interval, options.horizon), policy)
+    manifest = load_manifest(options.manifest)
+    cases = {c.case_id: c for c in manifest.cases}
+    if options.case not in cases:
+        raise unknown_name(f"case in {options.manifest}", options.case, cases)
+    case = cases[options.case]
+    if (reason := registry.missing_source(case)) is not None:
+        raise BenchError(f"case {case.case_id!r} cannot be run: {reason}")
+    one = dataclasses.replace(manifest, cases=(case,)).with_query_interval(options.query_interval)
+    task = load_tasks(one, registry.load_case)[task_key(case)]
+    views = inspect_case(case, task, policy, arms)
+    path = options.out or Path("runs/inspect") / f"{case.case_id}.npz"
+    _write(path, views)
+    if options.json:
+        emit({arm: [dataclasses.asdict(m) for m in view.moments] for arm, view in views.items()})
+    else:
+        _print(task, views)
+    note(f"trajectories: {path}")
+    if options.viewer == "auto" and _display():
+        _play(task, views)
+    return int(any(view.result.verdict == "void" for view in views.values()))
+
+
+def _print(task: Task, views: dict[Any, ArmView]) -> None:
+    out = console()
+    out.print(f"[bold]{task.instruction}[/bold]")
+    for arm, view in views.items():
+        out.print(f"\n[bold]{arm}[/bold]")
+        for moment in view.moments:
+            out.print(f"{moment.step:5d}  {moment.what}", highlight=False)
+
+
+def _write(path: Path, views: dict[Any, ArmView]) -> None:
+    import numpy as np
+
+    arrays: dict[str, np.ndarray] = {}
+    for arm, view in views.items():
+        arrays |= {f"{arm}.{name}": value for name, value in view.result.arrays.items()}
+        arrays[f"{arm}.qpos"] = view.qpos
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(path, allow_pickle=False, **arrays)
+    except OSError as error:
+        raise BenchError(f"{path}: cannot write the trajectories: {error.strerror or error}") from None
+
+
+def _display() -> bool:
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _play(task: Task, views: dict[Any, ArmView]) -> None:
+    """Plays each arm once, at the speed that it happened."""
+    import mujoco
+    import mujoco.viewer
+
+    model = (task.scene.load_textured_spec or task.scene.load_spec)().compile()
+    data = mujoco.MjData(model)
+    with mujoco.viewer.launch_passive(model, data) as viewer:
+        for arm, view in views.items():
+            note(f"playing the {arm} arm")
+            for qpos in view.qpos:
+                if not viewer.is_running():
+                    return
+                data.qpos[:] = qpos
+                mujoco.mj_forward(model, data)
+                viewer.sync()
+                time.sleep(1 / task.control_hz)
