@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mjx_bench.arms import ArmResult, Arms, BaseJob
 from mjx_bench.cases import Case, base_key
-from mjx_bench.pairing import ArmResult, Arms, BaseJob, PairRunner
+from mjx_bench.pairing import PairRunner
 from mjx_bench.physics.base import Snapshot
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import SceneModel, compile_scene

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from mjx_bench.arms import ArmResult, Arms, BaseJob, Stored
 from mjx_bench.cases import Case, Manifest, base_key, check_case, dump_manifest, manifest_sha256
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.judged import TaskKey, dump_tasks, task_key, task_name, tasks_sha256
-from mjx_bench.pairing import ArmResult, Arms, BaseJob, Stored
 from mjx_bench.policy import Policy
 from mjx_bench.records import Header, Record, RunWriter
 from mjx_bench.selection import Selection

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from mjx_bench.arms import ArmResult, Arms, BaseJob
 from mjx_bench.cases import Case
 from mjx_bench.errors import BenchError
 from mjx_bench.judged import TaskKey
-from mjx_bench.pairing import ArmResult, Arms, BaseJob, PairRunner
+from mjx_bench.pairing import PairRunner
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import compile_scene
 from mjx_bench.policy import Carry, Observation, Policy

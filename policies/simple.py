@@ -7,16 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from mjx_bench.errors import unknown_name
-from mjx_bench.policy import Carry, Observation, PolicySpec
+from mjx_bench.policy import ACTION_DIMS, Carry, Observation, PolicySpec
 from mjx_bench.task import Task
-
-_WIDTHS = {"osc_pose": 7, "joint_position": 8}
 
 
 def _width(action_mode: str) -> int:
-    if action_mode not in _WIDTHS:
-        raise unknown_name("action mode", action_mode, _WIDTHS)
-    return _WIDTHS[action_mode]
+    if action_mode not in ACTION_DIMS:
+        raise unknown_name("action mode", action_mode, ACTION_DIMS)
+    return ACTION_DIMS[action_mode]
 
 
 class Zero:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -188,15 +189,15 @@ def pairs(options: Pairs) -> dict[str, Any]:
     from mjx_bench.schedule import RunSettings, check_settings, load_tasks
     from policies import registry as policies
 
-    policy = policies.make(options.policy)
-    check_settings(RunSettings(options.policy, options.lanes, options.query_interval), policy)
+    check_settings(RunSettings(options.policy, options.lanes, options.query_interval), policies.make(options.policy))
     manifest = _cases(options.manifest, options.limit, options.query_interval)
     tasks = load_tasks(manifest, registry.load_case)
+    new_policy = functools.partial(policies.make, options.policy)
     by_task = []
     for turn, (key, task) in enumerate(tasks.items()):
         cases = [case for case in manifest.cases if task_key(case) == key]
         note(f"{turn + 1}/{len(tasks)} {task.suite} task {task.index}: {len(cases)} cases")
-        by_task.append(savings.measure(task, cases, policy, options.lanes, options.query_interval, turn))
+        by_task.append(savings.measure(task, cases, new_policy, options.lanes, options.query_interval, turn))
     return {
         "manifest": str(options.manifest),
         "cases": len(manifest.cases),

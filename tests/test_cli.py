@@ -14,7 +14,7 @@ import pytest
 from scripts import cli
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ("demo", "tasks", "pair", "report", "rescore", "merge", "inspect", "preflight", "sample", "build")
+COMMANDS = ("demo", "tasks", "pair", "report", "rescore", "merge", "inspect", "preflight", "sample", "build", "bench")
 HEAVY = ("numpy", "jax", "mujoco", "numba", "matplotlib", "scipy", "rich", "robosuite", "libero", "cv2")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mjx_bench.arms import Arms
 from mjx_bench.inspection import ArmView, inspect_case
-from mjx_bench.pairing import Arms
 from mjx_bench.types import Arm
 from tests.scenes import libero_task
 from tests.test_pairs import HORIZON, MIXED, H, Q, Wanderer, arms, array, run, short_task

@@ -56,8 +56,9 @@ FLOORS = [
     {"predicates", "judged"},
     {"checkers", "triggers", "rescore"},
     {"rollout"},
-    {"pairing"},
+    {"arms", "pairing"},
     {"schedule", "workers", "inspection"},
+    {"bench"},
 ]
 # Stand on records alone.
 BESIDE = {"stats", "report"}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import copy
 import dataclasses
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -80,9 +81,11 @@ class _Recording(MujocoC):
 class _Lanes:
     """`lanes` lanes in `threads` engines side by side, each in a thread of its own, as worker threads run them."""
 
-    def __init__(self, task: Task, scene: SceneModel, success: Test, lanes: int, threads: int, action_mode: str) -> None:
+    def __init__(
+        self, task: Task, scene: SceneModel, success: Test, lanes: int, threads: int, action_mode: str
+    ) -> None:
         cuts = [lanes * k // threads for k in range(threads + 1)]
-        self.slices = [slice(a, b) for a, b in zip(cuts, cuts[1:], strict=False) if b > a]
+        self.slices = [slice(a, b) for a, b in itertools.pairwise(cuts) if b > a]
         self.engines = [_Recording(scene, s.stop - s.start, action_mode, task.substeps) for s in self.slices]
         self._success = success
         self._pool = concurrent.futures.ThreadPoolExecutor(len(self.engines))
@@ -133,7 +136,9 @@ def _advance(engine: MujocoC, actions: np.ndarray) -> None:
     ids = np.arange(engine.lanes, dtype=np.int32)
     for row in actions:
         if failed := engine.control_step(ids, row):
-            raise BenchError(f"lane {min(failed)} failed: {failed[min(failed)]}; choose another policy or task to measure")
+            raise BenchError(
+                f"lane {min(failed)} failed: {failed[min(failed)]}; choose another policy or task to measure"
+            )
 
 
 def measure(
@@ -186,7 +191,9 @@ def measure(
             bare.rollout(commands.shape[1], commands, record=())
             raw = time.perf_counter() - start
             if not np.array_equal(bare.state, ours.state):
-                raise BenchError(f"{task.suite} task {task.index}: bare MuJoCo arrived at another state than the engine")
+                raise BenchError(
+                    f"{task.suite} task {task.index}: bare MuJoCo arrived at another state than the engine"
+                )
             theirs = None if reference is None else reference.step(actions[:, 0])
             if deadline is None:  # the first segment compiles, and finds every cache cold
                 deadline = time.perf_counter() + seconds

@@ -32,7 +32,8 @@ class Spread:
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """The spread of at least one value, to 4 digits: more would be noise."""
-        return cls(*(float(f"{v:.4g}") for v in (statistics.median(values), min(values), max(values))), len(values))
+        median, low, high = (float(f"{v:.4g}") for v in (statistics.median(values), min(values), max(values)))
+        return cls(median, low, high, len(values))
 
     def __str__(self) -> str:
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g} in {self.count})"

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from mjx_bench.arms import ArmResult, Arms, BaseJob
 from mjx_bench.bench.figures import Spread
 from mjx_bench.cases import Case, base_key
 from mjx_bench.errors import BenchError
-from mjx_bench.pairing import ArmResult, Arms, BaseJob, PairRunner
+from mjx_bench.pairing import PairRunner
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import SceneModel, compile_scene
 from mjx_bench.policy import Policy
@@ -82,16 +83,18 @@ class _Counting(MujocoC):
         return super().control_step(ids, actions)
 
 
-def measure(task: Task, cases: Sequence[Case], policy: Policy, lanes: int, query_interval: int, turn: int) -> dict[str, Spent]:
+def measure(
+    task: Task, cases: Sequence[Case], new_policy: Callable[[], Policy], lanes: int, query_interval: int, turn: int
+) -> dict[str, Spent]:
     """Runs the cases of one task in every way, one after the other.
 
     Args:
       task: the task of all cases.
       cases: at least one.
-      policy: what acts.
+      new_policy: makes what acts, a fresh one for each way: what one keeps of a scene must not make the next one faster.
       lanes: lanes of the engine.
       query_interval: Q.
-      turn: which way goes first; the first one on a scene finds nothing in the policy's caches.
+      turn: which way goes first, for the sake of every other cache.
 
     Returns:
       Way to what it took, in the order of `WAYS`.
@@ -105,7 +108,7 @@ def measure(task: Task, cases: Sequence[Case], policy: Policy, lanes: int, query
     names = list(WAYS)
     spent, outcomes = {}, {}
     for name in (*names[turn % len(names) :], *names[: turn % len(names)]):
-        spent[name], outcomes[name] = _run(WAYS[name], task, scene, cases, policy, lanes, query_interval)
+        spent[name], outcomes[name] = _run(WAYS[name], task, scene, cases, new_policy(), lanes, query_interval)
     for name in names[1:]:
         if outcomes[name] != outcomes[names[0]]:
             raise BenchError(f"{task.suite} task {task.index}: outcomes of {name!r} differ from those of {names[0]!r}")
@@ -142,10 +145,11 @@ def jobs_of(cases: Sequence[Case], *, own_base: bool) -> list[BaseJob]:
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.case_id if own_base else base_key(case), []).append(case)
-    return [
-        BaseJob(base_key(group[0]), tuple(group), *[frozenset(case.case_id for case in group)] * 2)
-        for group in groups.values()
-    ]
+    jobs = []
+    for group in groups.values():
+        wanted = frozenset(case.case_id for case in group)
+        jobs.append(BaseJob(base_key(group[0]), tuple(group), base_wanted=wanted, dynamic_wanted=wanted))
+    return jobs
 
 
 def summary(by_task: Sequence[Mapping[str, Spent]]) -> dict[str, dict[str, object]]:
