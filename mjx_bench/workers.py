@@ -51,7 +51,7 @@ def run_groups(
       policy: what acts; its calls never overlap.
       arms: how arms are run.
       lanes: episodes of one task side by side, at most.
-      threads: workers and threads of their engines together, at most; 0 for one a processor.
+      threads: workers, at most; 0 for one a processor.
       report: receives every finished arm, from any thread.
       finished: told how the machine was used, also when the run breaks off.
 
@@ -60,22 +60,25 @@ def run_groups(
       KeyboardInterrupt: passed on, likewise.
     """
     available = threads or processors()
-    workers = min(available, len(groups))
+    # A task gets a second engine only where there are fewer tasks than threads: each loads the scene again.
+    shares = max(1, available // len(groups))
+    parts = [(key, jobs[i::shares]) for key, jobs in groups.items() for i in range(min(shares, len(jobs)))]
+    workers = min(available, len(parts))
     meter = Meter(workers)
     stop = threading.Event()
     shared = _OneAtATime(policy, meter)
 
-    def work(key: TaskKey) -> None:
+    def work(key: TaskKey, jobs: list[BaseJob]) -> None:
         if not stop.is_set():
             with meter.working():
-                engine_threads = max(1, available // workers)
-                _run_task(tasks[key], groups[key], shared, arms, lanes, engine_threads, report, stop.is_set, meter)
+                own_lanes = -(-lanes // shares)
+                _run_task(tasks[key], jobs, shared, arms, own_lanes, 1, report, stop.is_set, meter)
 
     # Largest first, so that the last worker to finish does not hold everybody up.
-    order = sorted(groups, key=lambda k: (-sum(len(j.cases) for j in groups[k]), k))
+    order = sorted(parts, key=lambda part: (-sum(len(j.cases) for j in part[1]), part[0]))
     try:
         with concurrent.futures.ThreadPoolExecutor(workers, thread_name_prefix="scene") as pool:
-            futures = [pool.submit(work, key) for key in order]
+            futures = [pool.submit(work, *part) for part in order]
             try:
                 for future in concurrent.futures.as_completed(futures):
                     future.result()
