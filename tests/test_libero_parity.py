@@ -155,7 +155,9 @@ def test_one_control_step_from_each_state_that_libero_visits():
             listed += [f"{suite} {index} {kind} step {t}: {one[t]:.1e}" for t in np.flatnonzero(one > 1e-6)]
     every = np.concatenate(errors)
     share = (every <= 1e-6).mean()
-    print(f"{share:.2%} of {every.size} steps within 1e-6 (median {np.median(every):.1e}); the rest:", *listed, sep="\n  ")
+    print(
+        f"{share:.2%} of {every.size} steps within 1e-6 (median {np.median(every):.1e}); the rest:", *listed, sep="\n  "
+    )
     assert share >= 0.95
     assert np.median(every) < 1e-12
 
