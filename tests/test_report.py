@@ -109,7 +109,7 @@ def make_run(
             "policy": "scripted.reactive",
             "query_interval": 8,
             "horizon": 16,
-            "privileged": privileged,
+            "sees_pictures": not privileged,
             **settings,
         },
         manifest_sha256=hashlib.sha256(text.encode()).hexdigest(),
@@ -180,9 +180,7 @@ def test_the_summary_by_event(run: Run):
 
 def test_notes(tmp_path: Path, run: Run):
     light, incomplete, void = summarise(run)["notes"]
-    assert light.startswith(
-        "illumination_switch: delta is exactly zero because scripted.reactive reads the simulator's state"
-    )
+    assert light.startswith("illumination_switch: delta is exactly zero because scripted.reactive sees no pictures")
     assert incomplete.startswith("1 case(s) have an arm missing")
     assert void.startswith("1 pair(s) are void")
     two = [("illumination_switch", True, True, 0), ("camera_shift", True, True, 0)]

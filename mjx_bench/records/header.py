@@ -66,7 +66,7 @@ class Header:
       packages: package name to version, of everything that can change a bit of the result.
       device: the machine in words.
       settings: everything that was chosen and can change a result, as JSON data. `policy`, `query_interval`, `horizon` (H,
-        actions a query returns) and `privileged` are read by reports. Lanes, threads and shards do not belong here.
+        actions a query returns) and `sees_pictures` are read by reports. Lanes, threads and shards do not belong here.
       manifest_sha256: of the canonical JSON of the cases as run.
       assets: asset name to hash.
       tasks_sha256: of the canonical JSON of `tasks.json`; null where that was not written.

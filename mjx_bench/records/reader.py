@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import os
 import pathlib
@@ -100,7 +101,8 @@ def load_run(directory: str | os.PathLike[str]) -> Run:
 
 
 def io_error(path: pathlib.Path, verb: str, e: OSError) -> BenchError:
-    advice = "; finished arms are kept: free some space and run the same command again" if verb == "write" else ""
+    full = verb == "write" and e.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = "; finished arms are kept: free some space and run the same command again" if full else ""
     return BenchError(f"{e.filename or path}: cannot {verb}: {e.strerror or e}{advice}")
 
 

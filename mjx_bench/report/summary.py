@@ -139,7 +139,7 @@ def _notes(summary: dict[str, Any], by_event: dict[str, list[Pair]], settings: M
     visual = [event for event in VISUAL_EVENTS if event in by_event]
     if settings.get("no_event"):
         notes.append(_a_a_note([p for pairs in by_event.values() for p in pairs if p.scored]))
-    elif settings.get("privileged") and visual:
+    elif not settings.get("sees_pictures", True) and visual:
         scored = [s for event in visual for p in by_event[event] if (s := p.scored)]
         notes.append(_visual_note(visual, scored, summary["policy"]))
     if summary["incomplete"]:
@@ -166,7 +166,4 @@ def _visual_note(visual: Sequence[str], scored: Sequence[Scored], policy: str) -
             f"FAULT: {changed} pair(s) of {names} differ although {policy} cannot see pictures; "
             "an event that changes only pictures must change nothing here"
         )
-    return (
-        f"{names}: delta is exactly zero because {policy} reads the simulator's state and no pictures; "
-        "this says nothing about robustness"
-    )
+    return f"{names}: delta is exactly zero because {policy} sees no pictures; this says nothing about robustness"
