@@ -29,14 +29,12 @@ class PolicySpec:
       name: as recorded.
       horizon: H, actions that one query returns.
       action_mode: control law its actions are for, "osc_pose" (A = 7) or "joint_position" (A = 8).
-      privileged: whether it reads the simulator's state rather than pictures; visual events cannot touch it then.
-      cameras: names of the cameras it needs.
+      cameras: names of the cameras it needs. A policy without any sees no pictures, and visual events cannot touch it.
     """
 
     name: str
     horizon: int
     action_mode: str = "osc_pose"
-    privileged: bool = False
     cameras: tuple[str, ...] = ()
 
 

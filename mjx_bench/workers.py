@@ -72,7 +72,7 @@ def run_groups(
         if not stop.is_set():
             with meter.working():
                 own_lanes = -(-lanes // shares)
-                _run_task(tasks[key], jobs, shared, arms, own_lanes, 1, report, stop.is_set, meter)
+                _run_task(tasks[key], jobs, shared, arms, own_lanes, report, stop.is_set, meter)
 
     # Largest first, so that the last worker to finish does not hold everybody up.
     order = sorted(parts, key=lambda part: (-sum(len(j.cases) for j in part[1]), part[0]))
@@ -124,7 +124,6 @@ def _run_task(
     policy: Policy,
     arms: Arms,
     lanes: int,
-    threads: int,
     report: Report,
     stopped: Callable[[], bool],
     meter: Meter,
@@ -135,7 +134,7 @@ def _run_task(
     try:
         scene = compile_scene(task.scene, tuple(touches))
         _, success = compile_goal(task.goal, task.scene, scene.index)
-        physics = _Counted(scene, min(lanes, wanted), policy.spec.action_mode, task.substeps, threads)
+        physics = _Counted(scene, min(lanes, wanted), policy.spec.action_mode, task.substeps)
         runner = PairRunner(
             task,
             physics,

@@ -54,7 +54,6 @@ class Replay:
             name=f"replay:{directory}",
             horizon=settings["horizon"],
             action_mode=settings["action_mode"],
-            privileged=True,
         )
 
     def init(self, task: Task, seed: int) -> Recording:

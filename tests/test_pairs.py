@@ -32,7 +32,7 @@ def short_task(case: Case) -> Task:
 class Wanderer:
     """Walks at random from the engine's seeds, with a carry that every action depends on."""
 
-    spec = PolicySpec("wanderer", horizon=H, privileged=True)
+    spec = PolicySpec("wanderer", horizon=H)
 
     def __init__(self) -> None:
         self.episodes = 0

@@ -58,7 +58,7 @@ class Reactive:
     """Plans from the current observation at each query."""
 
     def __init__(self) -> None:
-        self.spec = PolicySpec("scripted.reactive", HORIZON, privileged=True)
+        self.spec = PolicySpec("scripted.reactive", HORIZON)
         self._library = Library()
 
     def init(self, task: Task, seed: int) -> ReactiveCarry:
@@ -185,7 +185,7 @@ class OpenLoop:
     """Plans at the first query and never looks again; queries return slices of that plan."""
 
     def __init__(self) -> None:
-        self.spec = PolicySpec("scripted.open_loop", HORIZON, privileged=True)
+        self.spec = PolicySpec("scripted.open_loop", HORIZON)
         self._library = Library()
 
     def init(self, task: Task, seed: int) -> OpenLoopCarry:
