@@ -8,7 +8,7 @@ lane, the batch size or the order of cases.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -30,12 +30,14 @@ class PolicySpec:
       horizon: H, actions that one query returns.
       action_mode: control law its actions are for, "osc_pose" (A = 7) or "joint_position" (A = 8).
       cameras: names of the cameras it needs. A policy without any sees no pictures, and visual events cannot touch it.
+      image_size: pixels a side of its pictures, which are square.
     """
 
     name: str
     horizon: int
     action_mode: str = "osc_pose"
     cameras: tuple[str, ...] = ()
+    image_size: int = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Observation:
       entity_pos: [B, E, 3] root body positions in the order of `task.scene.entities` (privileged).
       entity_quat: [B, E, 4] root body orientations, wxyz (privileged).
       articulation: joint name to [B] position, for every articulation joint of the scene (privileged).
+      images: camera to uint8 [B, image_size, image_size, 3], upright, RGB: those that the policy's spec names.
     """
 
     task: Task
@@ -63,6 +66,7 @@ class Observation:
     entity_pos: np.ndarray
     entity_quat: np.ndarray
     articulation: dict[str, np.ndarray]
+    images: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import mujoco
 import mujoco.batch
@@ -102,7 +102,7 @@ class _Lanes:
     def observe(self, task: Task, step: int) -> Observation:
         parts = [engine.kinematics(np.arange(engine.lanes, dtype=np.int32)) for engine in self.engines]
         names = [f.name for f in dataclasses.fields(parts[0]) if f.name != "articulation"]
-        fields = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        fields: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         joints = {n: np.concatenate([part.articulation[n] for part in parts]) for n in parts[0].articulation}
         steps = np.full(len(fields["eef_pos"]), step, np.int64)
         return Observation(task=task, step=steps, articulation=joints, **fields)

@@ -48,10 +48,16 @@ class Parked:
 
 @dataclasses.dataclass(frozen=True)
 class Visual:
-    """A change of what cameras see; recorded with the lane and applied by renderers, without effect on the physics."""
+    """A change of what cameras see; recorded with the lane and applied by renderers, without effect on the physics.
+
+    Attributes:
+      operation, fields: as in the case.
+      step: control steps that the lane had executed then, settling included; written by the engine.
+    """
 
     operation: str
     fields: Mapping[str, Any]
+    step: int = 0
 
 
 Edit = SetPosition | Park | Visual
@@ -66,11 +72,13 @@ class Snapshot:
         `controller.*` (`ControllerState`) and `signals.*` (`Signals`).
       parked: objects out of the scene.
       visual: visual edits so far, in order.
+      steps: control steps executed since the lane was loaded.
     """
 
     arrays: Mapping[str, np.ndarray]
     parked: Mapping[str, Parked]
     visual: tuple[Visual, ...]
+    steps: int
 
     def digest(self) -> str:
         """SHA-256 of the arrays' bytes, by name; without the signals, whose columns depend on what is asked of a lane."""
@@ -100,6 +108,24 @@ class Kinematics:
     articulation: dict[str, np.ndarray]
 
 
+@dataclasses.dataclass(frozen=True)
+class Pose:
+    """What a picture of one lane depends on: where everything is now, and what changed its looks.
+
+    Attributes:
+      qpos: [nq].
+      body_pos, body_quat: [nbody, 3] and [nbody, 4] of the lane's model, which hold where its fixtures stand.
+      visual: visual edits so far, in order.
+      steps: control steps executed since the lane was loaded.
+    """
+
+    qpos: np.ndarray
+    body_pos: np.ndarray
+    body_quat: np.ndarray
+    visual: tuple[Visual, ...] = ()
+    steps: int = 0
+
+
 class Physics(Protocol):
     """`lanes` independent copies of one scene under one control law.
 
@@ -124,6 +150,10 @@ class Physics(Protocol):
 
     def kinematics(self, ids: np.ndarray) -> Kinematics: ...
 
+    def poses(self, ids: np.ndarray) -> list[Pose]:
+        """What renderers need of the lanes `ids`, copied."""
+        ...
+
     def snapshot(self, lane: int) -> Snapshot: ...
 
     def restore(self, lane: int, snapshot: Snapshot) -> None: ...
@@ -131,7 +161,11 @@ class Physics(Protocol):
     def parked(self, lane: int) -> Mapping[str, Parked]: ...
 
     def edit(self, lane: int, edits: list[Edit]) -> None:
-        """Applies an event's edits to one lane, in order; fields derived from the state follow at once."""
+        """Applies an event's edits to one lane, in order; fields derived from the state follow at once.
+
+        Raises:
+          BenchError: a visual edit that no renderer could show.
+        """
         ...
 
     def close(self) -> None: ...

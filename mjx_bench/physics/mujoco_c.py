@@ -20,7 +20,8 @@ from mjx_bench.control.osc import osc_pose
 from mjx_bench.control.state import ControllerState, Fields
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.lane_arrays import LaneArrays
-from mjx_bench.physics.base import ControlLaw, Edit, Kinematics, Park, Parked, SetPosition, Snapshot, Visual
+from mjx_bench.observe.looks import looks_of
+from mjx_bench.physics.base import ControlLaw, Edit, Kinematics, Park, Parked, Pose, SetPosition, Snapshot, Visual
 from mjx_bench.physics.scene import SceneModel
 from mjx_bench.signals import Signals
 from mjx_bench.task import Reset
@@ -74,6 +75,7 @@ class MujocoC:
         self._controller = ControllerState.zeros(lanes)
         self._parked: list[dict[str, Parked]] = [{} for _ in range(lanes)]
         self._visual: list[tuple[Visual, ...]] = [() for _ in range(lanes)]
+        self._steps = np.zeros(lanes, np.int64)
         self._warnings = self._batch.warning[:, :, 1].copy()
 
     def load(self, lane: int, init_state: np.ndarray, reset: Reset) -> None:
@@ -97,6 +99,7 @@ class MujocoC:
         self._controller.load(lane, reset.controller)
         self._parked[lane] = {}
         self._visual[lane] = ()
+        self._steps[lane] = 0
         self._forward(ids)
 
     def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:
@@ -111,6 +114,7 @@ class MujocoC:
                 batch.step(ids, stage=_VEL)
             except mujoco.batch.SimulationError as error:
                 failed |= {int(i): f"MuJoCo error: {batch.error(int(i))}" for i in error.ids}
+        self._steps[ids] += 1
         s, f, scene = self.signals, self._fields, self.scene
         s.joint_qpos[ids] = f.qpos[ids[:, None], scene.joint_qpos]
         s.entity_now[ids] = self._entity_now(ids)
@@ -162,6 +166,13 @@ class MujocoC:
             articulation={n: f.qpos[ids, a] for n, a in zip(self.index.joints, scene.joint_qpos, strict=True)},
         )
 
+    def poses(self, ids: np.ndarray) -> list[Pose]:
+        qpos, body_pos, body_quat = self._fields.qpos[ids], self._body_pos[ids], self._body_quat[ids]
+        return [
+            Pose(qpos[i], body_pos[i], body_quat[i], self._visual[lane], int(self._steps[lane]))
+            for i, lane in enumerate(ids.tolist())
+        ]
+
     def snapshot(self, lane: int) -> Snapshot:
         arrays = {
             "state": self._batch.state[lane].copy(),
@@ -170,7 +181,7 @@ class MujocoC:
         }
         for prefix, part in self._parts():
             arrays |= {f"{prefix}.{name}": value for name, value in part.row(lane).items()}
-        return Snapshot(arrays, dict(self._parked[lane]), self._visual[lane])
+        return Snapshot(arrays, dict(self._parked[lane]), self._visual[lane], int(self._steps[lane]))
 
     def restore(self, lane: int, snapshot: Snapshot) -> None:
         arrays = snapshot.arrays
@@ -183,6 +194,7 @@ class MujocoC:
             )
         self._parked[lane] = dict(snapshot.parked)
         self._visual[lane] = snapshot.visual
+        self._steps[lane] = snapshot.steps
         self._forward(np.array([lane], np.int32))
 
     def _parts(self) -> tuple[tuple[str, LaneArrays], ...]:
@@ -195,7 +207,9 @@ class MujocoC:
     def edit(self, lane: int, edits: list[Edit]) -> None:
         for edit in edits:
             if isinstance(edit, Visual):
-                self._visual[lane] = (*self._visual[lane], edit)
+                visual = (*self._visual[lane], dataclasses.replace(edit, step=int(self._steps[lane])))
+                looks_of(self.scene.model, visual)  # an edit that no renderer could show is refused here
+                self._visual[lane] = visual
                 continue
             e = self.index.entity(edit.entity)
             qpos, dof = self.scene.entity_qpos[e], self.scene.entity_dof[e]

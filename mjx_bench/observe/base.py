@@ -1,0 +1,40 @@
+"""The one protocol of renderers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from mjx_bench.physics.base import Pose
+
+
+class Renderer(Protocol):
+    """Pictures of one scene from fixed cameras; every call stands alone and shows the poses as given, never older ones.
+
+    A pose's picture depends on nothing but the pose: not on the others of the call, nor on their number. Visual edits of
+    lights, cameras and colours are applied pose by pose; what spoils a picture afterwards (`sensor.py`) is not.
+
+    Attributes:
+      cameras: names, in the scene's order.
+      height, width: pixels.
+    """
+
+    cameras: tuple[str, ...]
+    height: int
+    width: int
+
+    def render(self, poses: Sequence[Pose]) -> dict[str, np.ndarray]:
+        """Camera to uint8 [n, height, width, 3], upright, RGB."""
+        ...
+
+    def segmentation(self, poses: Sequence[Pose]) -> dict[str, np.ndarray]:
+        """Camera to int32 [n, height, width]: the id of the geom in each pixel, -1 where there is none."""
+        ...
+
+    def depth(self, poses: Sequence[Pose]) -> dict[str, np.ndarray]:
+        """Camera to float32 [n, height, width]: metres along the optical axis; infinite where there is nothing."""
+        ...
+
+    def close(self) -> None: ...
