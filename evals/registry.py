@@ -18,10 +18,16 @@ def _libero() -> ModuleType:
     return tasks
 
 
+def _tabletop() -> ModuleType:
+    from evals.tabletop import tasks
+
+    return tasks
+
+
 # What a source offers: suites(), variant_suites(), task_table(suite), load_task(suite, index, seeds),
 # build(tasks, seeds, progress, workers), and for cases that name one of its suites load_case(case, seeds),
 # missing_source(case), prepare(cases, workers, progress).
-_SOURCES = (_libero,)
+_SOURCES = (_libero, _tabletop)
 
 
 def suites() -> tuple[str, ...]:

@@ -160,6 +160,12 @@ def check_case(case: Case, task: Task, n_init_states: int, source: str = "manife
     changes = [("scenario.change", s.change), *((f"scenario.setup[{i}]", c) for i, c in enumerate(s.setup or ()))]
     for path, change in changes:
         named += [(f"{path}.{field}", name) for field, name in change.entities()]
+        last = change.fields.get("seed", 0) + task.settle_steps + task.horizon
+        if last >= 2**32:
+            raise BenchError(
+                f"{where}: {path}.seed = {change.fields['seed']}: every control step draws from the next seed, up to {last}"
+                f" here, and seeds must stay below {2**32}"
+            )
         if "camera" in change.fields and change.fields["camera"] not in task.scene.cameras:
             error = unknown_name("camera", change.fields["camera"], task.scene.cameras)
             raise BenchError(f"{where}: {path}.camera: {error}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from mjx_bench.arms import ArmResult, Arms, BaseJob
 from mjx_bench.cases import Case, base_key
 from mjx_bench.pairing import PairRunner
-from mjx_bench.physics.base import Snapshot
+from mjx_bench.physics.base import Pose, Snapshot
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import SceneModel, compile_scene
 from mjx_bench.policy import Policy
@@ -37,24 +37,30 @@ class ArmView:
     Attributes:
       result: as a run would record it.
       moments: what happened, in order.
-      qpos: [T, nq] joint positions after each control step, the settling steps of a Base arm included; a Dynamic arm's
-        begin at its event.
+      poses: [T] after each control step, the settling steps of a Base arm included; a Dynamic arm's begin at its event.
     """
 
     result: ArmResult
     moments: tuple[Moment, ...]
-    qpos: np.ndarray
+    poses: tuple[Pose, ...]
+
+    @property
+    def qpos(self) -> np.ndarray:
+        """[T, nq] joint positions."""
+        return np.array([pose.qpos for pose in self.poses])
 
 
 class _Filmed(MujocoC):
-    """A single lane that keeps its joint positions, one reel an arm."""
+    """A single lane that keeps its poses, one reel an arm."""
 
     def __init__(self, scene: SceneModel, task: Task, action_mode: str) -> None:
         super().__init__(scene, 1, action_mode, task.substeps)
-        self.reels: list[list[np.ndarray]] = []
+        self.reels: list[list[Pose]] = []
 
-    def load(self, lane: int, init_state: np.ndarray, reset: Reset) -> None:
-        super().load(lane, init_state, reset)
+    def load(
+        self, lane: int, init_state: np.ndarray, reset: Reset, fields: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        super().load(lane, init_state, reset, fields)
         self.reels.append([])
 
     def restore(self, lane: int, snapshot: Snapshot) -> None:
@@ -63,8 +69,7 @@ class _Filmed(MujocoC):
 
     def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:
         failed = super().control_step(ids, actions)
-        nq = self.scene.model.nq
-        self.reels[-1].append(self.snapshot(0).arrays["state"][1 : 1 + nq])
+        self.reels[-1] += self.poses(ids)
         return failed
 
 
@@ -100,7 +105,7 @@ def inspect_case(case: Case, task: Task, policy: Policy, arms: Arms) -> dict[Arm
     physics.close()
     reels = {Arm.BASE: physics.reels[0], Arm.DYNAMIC: physics.reels[-1]}
     return {
-        arm: ArmView(result, tuple(_moments(case, task, judged, result)), np.array(reels[arm]))
+        arm: ArmView(result, tuple(_moments(case, task, judged, result)), tuple(reels[arm]))
         for arm, result in found.items()
     }
 

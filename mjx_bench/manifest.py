@@ -15,9 +15,10 @@ from mjx_bench.errors import BenchError
 from mjx_bench.fields import FrozenMap, Reader, is_int, short
 from mjx_bench.scenario import Scenario, present
 
-# The suite of a task file of the user's own, which only the command line can name; our extension of the format.
+# The suite of a task file of the user's own, which only the command line can name.
 OWN_SUITE = "bddl"
-SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90", OWN_SUITE)
+# The format's own, then our extensions of it.
+SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90", "tabletop", OWN_SUITE)
 TIMING_BUCKETS = ("early", "middle", "late")
 ARMS = ("control", "intervention")
 

@@ -21,6 +21,7 @@ from mjx_bench.arms import ArmResult, Arms, BaseJob, Emit, untriggered
 from mjx_bench.cases import Case
 from mjx_bench.errors import BenchError
 from mjx_bench.events import apply_change
+from mjx_bench.observe.pictures import Pictures, pixel_change
 from mjx_bench.physics.base import Physics, Snapshot
 from mjx_bench.policy import Policy
 from mjx_bench.predicates import Test, goal_index
@@ -76,6 +77,7 @@ class PairRunner:
       emit: receives every finished arm that a job wants, as soon as it is known.
       stopped: polled between ticks; when it answers True, `run` returns with arms unfinished.
       judged: signals to keep with each arm; those that the goal reads if None.
+      pictures: the policy's cameras, None for a policy that sees no pictures.
     """
 
     def __init__(
@@ -88,12 +90,14 @@ class PairRunner:
         emit: Emit,
         stopped: Callable[[], bool],
         judged: SignalIndex | None = None,
+        pictures: Pictures | None = None,
     ) -> None:
         self._task = task
         self._physics = physics
         self._arms = arms
         self._emit = emit
         self._stopped = stopped
+        self._pictures = pictures
         self._rollout = Rollout(
             task,
             physics,
@@ -104,11 +108,17 @@ class PairRunner:
             judged or goal_index(task.goal, task.scene),
             self._after_step,
             run_on=arms.run_on,
+            pictures=pictures,
         )
         self._init_states = task.load_init_states()
         self._lanes: dict[int, _Run] = {}
         self._waiting: deque[BaseJob] = deque()
         self._forks: deque[tuple[_Run, Hit]] = deque()
+
+    @property
+    def control_steps(self) -> int:
+        """Executed so far, in all lanes."""
+        return self._rollout.control_steps
 
     def run(self, jobs: Sequence[BaseJob]) -> None:
         self._waiting.extend(jobs)
@@ -137,7 +147,8 @@ class PairRunner:
         """An arm at its beginning, with the chunks that it is to execute instead of new ones."""
         case = job.cases[0]
         state = self._init_states[case.init_state_index]
-        self._physics.load(lane, state, self._task.load_reset(case.policy_seed))
+        fields = None if self._task.load_fields is None else self._task.load_fields(case.init_state_index)
+        self._physics.load(lane, state, self._task.load_reset(case.policy_seed), fields)
         episode = self._rollout.begin(job.key)
         episode.stored_chunks = chunks
         try:
@@ -169,11 +180,20 @@ class PairRunner:
             if self._arms.no_event:
                 run.event = {"operation": "none"}
             else:
-                run.event = apply_change(hit.case.scenario.change, self._physics, lane, faithful=self._arms.faithful)
+                run.event = self._change(lane, hit.case)
         except BenchError as error:
             run.episode.finish(Verdict.VOID, f"event could not be applied: {error}")
         if run.episode.verdict is None and run.episode.step >= self._task.horizon:
             run.episode.finish(Verdict.TIMEOUT, "horizon")
+
+    def _change(self, lane: int, case: Case) -> dict[str, Any]:
+        """Applies a case's event; returns what it changed, in the pictures too where the policy sees any."""
+        here = np.array([lane], np.int32)
+        before = None if self._pictures is None else self._pictures.take(self._physics.poses(here))
+        event = apply_change(case.scenario.change, self._physics, lane, faithful=self._arms.faithful)
+        if self._pictures is not None and before is not None:
+            event["pixel_change"] = pixel_change(before, self._pictures.take(self._physics.poses(here)))
+        return event
 
     def _after_step(self, lane: int, episode: Episode) -> None:
         run = self._lanes[lane]

@@ -70,6 +70,19 @@ class Observation:
 
 
 @runtime_checkable
+class Prepared(Protocol):
+    """What a policy may have besides: a word in advance about everything that it will be asked to run."""
+
+    def prepare(self, episodes: Sequence[tuple[Task, int]]) -> None:
+        """Called once before a run, with the task and the seed (`Policy.init`) of each Base arm.
+
+        Raises:
+          BenchError: it cannot run one of them.
+        """
+        ...
+
+
+@runtime_checkable
 class Policy(Protocol):
     """Three members; everything else is the policy's own business."""
 

@@ -6,13 +6,12 @@ be judged is refused before anything runs. The functions use operators that NumP
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.signals import SignalIndex, Signals, touch_pair
-from mjx_bench.task import Atom, Entity, Scene, Threshold
+from mjx_bench.task import COMPARE, Atom, Entity, Scene, Threshold
 
 Test = Callable[[Signals], Any]
 
@@ -25,13 +24,6 @@ UP_HEIGHT = 1.0
 
 # These read joints, and whether any or all of them must pass.
 JOINT_PREDICATES = {"open": any, "close": all, "turnon": any, "turnoff": all}
-
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...]:
@@ -93,6 +85,7 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
     builders: dict[str, tuple[int, Callable[..., Test]]] = {
         "on": (2, _on),
         "in": (2, _in),
+        "inside": (2, _inside),
         "up": (1, _up),
         **{name: (1, _joint_test(name, any_joint=rule is any)) for name, rule in JOINT_PREDICATES.items()},
     }
@@ -104,7 +97,7 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
     for name in atom.args:
         if name not in scene.entities and name not in scene.regions:
             raise unknown_name(f"object or region in goal {atom}", name, [*scene.entities, *scene.regions])
-    if atom.args[0] in scene.regions and atom.predicate in ("on", "in", "up"):
+    if atom.args[0] in scene.regions and atom.predicate in ("on", "in", "inside", "up"):
         raise BenchError(f"the first argument of {atom} must be an object, not a region")
     return build(*atom.args, scene, index)
 
@@ -147,6 +140,20 @@ def _in(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
         above = (d[:, 0] > -extent[:, 0]) & (d[:, 1] > -extent[:, 1]) & (d[:, 2] > -extent[:, 2] - IN_REGION_BELOW)
         below = (d[:, 0] < extent[:, 0]) & (d[:, 1] < extent[:, 1]) & (d[:, 2] < extent[:, 2])
         return above & below
+
+    return inside
+
+
+def _inside(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
+    """The origin of `a` is in the box of the region, however it is turned; LIBERO's `in` is right for yaw 0 and 180 only."""
+    if b not in scene.regions:
+        raise BenchError(f"the second argument of inside({a}, {b}) must be a region, and {b!r} is an object")
+    ia, ir, half = index.entity(a), index.region(b), scene.regions[b].half_size
+
+    def inside(s: Signals) -> Any:
+        mat, d = s.region_mat[:, ir], s.entity_pos[:, ia] - s.region_pos[:, ir]
+        local = [mat[:, 0, k] * d[:, 0] + mat[:, 1, k] * d[:, 1] + mat[:, 2, k] * d[:, 2] for k in range(3)]
+        return (abs(local[0]) < half[0]) & (abs(local[1]) < half[1]) & (abs(local[2]) < half[2])
 
     return inside
 

@@ -1,8 +1,8 @@
 """Does an event leave a scene that a robot can work in? Judged on the simulator alone, before any policy runs.
 
 The event is applied at the restored initial state, not at its trigger, and nothing is controlled (section 1.7 of the
-LIBERO-MAX format). What the event changed may drift, drop and touch hardly more than it does without the event. The checks
-that compare pictures are not made here; a case that changes pictures only is reported as such.
+LIBERO-MAX format). What the event changed may drift, drop and touch hardly more than it does without the event, and it must
+be seen in the picture.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import numpy as np
 from mjx_bench.cases import Case
 from mjx_bench.errors import BenchError
 from mjx_bench.events import LaneView, resolve
-from mjx_bench.physics.base import Edit, Park, Parked, SetPosition
+from mjx_bench.observe.looks import looks_of
+from mjx_bench.observe.pictures import Pictures
+from mjx_bench.physics.base import Edit, Park, Parked, Pose, SetPosition, Visual
 from mjx_bench.physics.scene import SceneModel
 from mjx_bench.task import Reset, Task
 
@@ -27,6 +29,9 @@ MAX_DRIFT = 0.02  # metres
 MAX_DROP = 0.01  # metres
 # Supports that are part of a workspace, not entities, and what their geoms' names begin with.
 WORKSPACES = {"main_table": "table", "kitchen_table": "table"}
+# What a picture must have, in grey levels, to show anything.
+MIN_MEAN, MIN_STD = 8.0, 5.0
+PICTURE_SIZE = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,11 +41,14 @@ class Verdict:
     Attributes:
       problems: why it fails, one line each; empty if it passes.
       moved: entities that the event changed; none for an event that changes pictures only.
+      pixel_change: mean absolute difference that the event makes in the first observed camera's picture, grey levels; None
+        where no pictures were taken.
     """
 
     case_id: str
     problems: tuple[str, ...]
     moved: tuple[str, ...]
+    pixel_change: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -70,11 +78,13 @@ class Preflight:
     Args:
       task: the task.
       scene: its compiled scene; it is not changed.
+      pictures: of the scene's first observed camera; None to leave out what is judged by pictures.
     """
 
-    def __init__(self, task: Task, scene: SceneModel) -> None:
+    def __init__(self, task: Task, scene: SceneModel, pictures: Pictures | None = None) -> None:
         self._task = task
         self._scene = scene
+        self._pictures = pictures
         # One copy for all cases: a lane puts the fixtures back, and a copy holds every mesh.
         self._model = copy.copy(scene.model)
         self._states = task.load_init_states()
@@ -84,23 +94,32 @@ class Preflight:
         """Judges one case; never raises for what is wrong with its scene."""
         moved: tuple[str, ...] = ()
         state, reset = self._states[case.init_state_index], self._task.load_reset(case.policy_seed)
+        fields = {} if self._task.load_fields is None else self._task.load_fields(case.init_state_index)
         try:
-            natural = _Lane(self._scene, self._model, state, reset).rest(self._colliding)
-            lane = _Lane(self._scene, self._model, state, reset)
+            natural = _Lane(self._scene, self._model, state, reset, fields).rest(self._colliding)
+            lane = _Lane(self._scene, self._model, state, reset, fields)
             for change in case.scenario.setup or ():
                 lane.apply(resolve(change, lane.view())[0])
+            before = self._picture(lane)
             edits, _ = resolve(case.scenario.change, lane.view())
             moved = tuple(e.entity for e in edits if isinstance(e, SetPosition))
             lane.apply(edits)
+            pixels, problems = _compare(before, self._picture(lane))
         except BenchError as error:
             return Verdict(case.case_id, (str(error),), moved)
-        if not moved:
-            return Verdict(case.case_id, (), ())
-        after = lane.rest(self._colliding)
-        if not after.finite:
-            return Verdict(case.case_id, ("the state does not stay finite",), moved)
-        problems = [p for name in moved for p in self._judge(case, name, natural, after)]
-        return Verdict(case.case_id, tuple(problems), moved)
+        if moved:
+            after = lane.rest(self._colliding)
+            if not after.finite:
+                problems.append("the state does not stay finite")
+            else:
+                problems += [p for name in moved for p in self._judge(case, name, natural, after)]
+        return Verdict(case.case_id, tuple(problems), moved, pixels)
+
+    def _picture(self, lane: _Lane) -> np.ndarray | None:
+        if self._pictures is None:
+            return None
+        image: np.ndarray = self._pictures.take([lane.pose()])[self._task.scene.observed[0]][0]
+        return image
 
     def _judge(self, case: Case, name: str, natural: Rest, after: Rest) -> list[str]:
         problems = []
@@ -134,15 +153,43 @@ class Preflight:
         return frozenset(n for n, body in names.values() if n.startswith(prefix) or body.startswith(prefix))
 
 
+def _compare(before: np.ndarray | None, after: np.ndarray | None) -> tuple[float | None, list[str]]:
+    """How much two pictures differ, and what is wrong with them."""
+    if before is None or after is None:
+        return None, []
+    change = float(np.abs(after.astype(np.int16) - before).mean())
+    problems = [] if change > 0 else ["the event changes nothing in the picture"]
+    for when, image in (("before", before), ("after", after)):
+        if image.mean() < MIN_MEAN or image.std() < MIN_STD:
+            problems.append(
+                f"the picture {when} the event shows next to nothing: mean {image.mean():.1f} (at least {MIN_MEAN:g}),"
+                f" deviation {image.std():.1f} (at least {MIN_STD:g})"
+            )
+    return change, problems
+
+
 class _Lane:
     """One copy of a scene on plain MuJoCo, at a restored initial state."""
 
-    def __init__(self, scene: SceneModel, model: mujoco.MjModel, state: np.ndarray, reset: Reset) -> None:
+    def __init__(
+        self,
+        scene: SceneModel,
+        model: mujoco.MjModel,
+        state: np.ndarray,
+        reset: Reset,
+        fields: Mapping[str, np.ndarray],
+    ) -> None:
         self._scene = scene
+        # The copy of the model is shared, and an instance of its own must leave no trace in it.
+        model = copy.copy(model) if fields else model
         self._model = model
         self._data = mujoco.MjData(model)
         self._parked: dict[str, Parked] = {}
+        self._visual: tuple[Visual, ...] = ()
+        self._own_fields = dict(fields)
         model.body_pos[:], model.body_quat[:] = scene.model.body_pos, scene.model.body_quat
+        for name, value in fields.items():
+            getattr(model, name)[:] = value
         for name, pos in reset.fixture_pos.items():
             body = scene.entity_body[scene.index.entity(name)]
             self._model.body_pos[body], self._model.body_quat[body] = pos, reset.fixture_quat[name]
@@ -162,9 +209,21 @@ class _Lane:
     def view(self) -> LaneView:
         return LaneView(self.positions(), self._data.site_xpos[self._scene.arm.site].copy(), self._parked)
 
+    def pose(self) -> Pose:
+        model = self._model
+        return Pose(
+            self._data.qpos.copy(),
+            model.body_pos.copy(),
+            model.body_quat.copy(),
+            self._visual,
+            fields={name: value for name, value in self._own_fields.items() if name not in ("body_pos", "body_quat")},
+        )
+
     def apply(self, edits: list[Edit]) -> None:
         for edit in edits:
-            if not isinstance(edit, SetPosition | Park):
+            if isinstance(edit, Visual):
+                self._visual = (*self._visual, edit)
+                looks_of(self._model, self._visual)  # refuses what no renderer could show
                 continue
             e = self._scene.index.entity(edit.entity)
             adr, dof = self._scene.entity_qpos[e], self._scene.entity_dof[e]

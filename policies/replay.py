@@ -56,7 +56,13 @@ class Replay:
             action_mode=settings["action_mode"],
         )
 
+    def prepare(self, episodes: Sequence[tuple[Task, int]]) -> None:
+        """See `mjx_bench.policy.Prepared.prepare`."""
+        for task, seed in episodes:
+            self.init(task, seed)
+
     def init(self, task: Task, seed: int) -> Recording:
+        """See `mjx_bench.policy.Policy.init`."""
         if seed not in self._recordings:
             raise BenchError(
                 f"{self._directory} has no Base arm of a case of {task.suite} task {task.index} that is to run now;"

@@ -13,17 +13,37 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import tyro
+INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
 
-from mjx_bench import runtime
-from mjx_bench.errors import BenchError
-from scripts import bench, build, demo, inspect_case, merge, output, pair, preflight, report, rescore, sample, tasks
+try:
+    import tyro
+
+    from mjx_bench import runtime
+    from mjx_bench.errors import BenchError
+    from scripts import (
+        bench,
+        build,
+        demo,
+        film,
+        inspect_case,
+        merge,
+        output,
+        pair,
+        preflight,
+        report,
+        rescore,
+        sample,
+        tasks,
+    )
+except KeyboardInterrupt:  # nothing has begun, and there is nothing to say
+    raise SystemExit(INTERRUPTED) from None
 
 Command = (
     Annotated[demo.Demo, tyro.conf.subcommand("demo")]
     | Annotated[tasks.Tasks, tyro.conf.subcommand("tasks")]
     | Annotated[pair.Pair, tyro.conf.subcommand("pair")]
     | Annotated[report.Report, tyro.conf.subcommand("report")]
+    | Annotated[film.Film, tyro.conf.subcommand("film")]
     | Annotated[rescore.Rescore, tyro.conf.subcommand("rescore")]
     | Annotated[merge.Merge, tyro.conf.subcommand("merge")]
     | Annotated[inspect_case.Inspect, tyro.conf.subcommand("inspect")]
@@ -38,6 +58,7 @@ _RUN: dict[type, Any] = {
     tasks.Tasks: tasks.run,
     pair.Pair: pair.run,
     report.Report: report.run,
+    film.Film: film.run,
     rescore.Rescore: rescore.run,
     merge.Merge: merge.run,
     inspect_case.Inspect: inspect_case.run,
@@ -47,7 +68,6 @@ _RUN: dict[type, Any] = {
     bench.Bench: bench.run,
 }
 
-INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 

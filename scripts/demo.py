@@ -17,7 +17,7 @@ EXPERTS = ("scripted.reactive", "scripted.open_loop")
 
 @dataclasses.dataclass(frozen=True)
 class Demo:
-    """Run both scripted experts on sixteen pairs over ten LIBERO tasks, and show what the events broke.
+    """Run both scripted experts on sixteen pairs over ten LIBERO tasks, and show what the events broke, with films.
 
     One expert looks again at every query, the other follows the plan it made at the start.
     """
@@ -27,7 +27,7 @@ class Demo:
 
 
 def run(options: Demo, emit: Emit) -> int:
-    """Samples, runs and reports each expert; 1 if a case could not be scored."""
+    """Samples, runs, films and reports each expert; 1 if a case could not be scored."""
     from mjx_bench.schedule import RunSettings
     from policies import registry as policies
 
@@ -37,5 +37,24 @@ def run(options: Demo, emit: Emit) -> int:
         out = options.out / name
         note(f"{name}: {PAIRS} pairs over {len({(c.task_suite_name, c.task_index) for c in manifest.cases})} tasks")
         pair.evaluate(manifest, RunSettings(policy=name, lanes=8, query_interval=8), policies.make(name), out)
+        _film(out)
         scored &= report.show(out, None)
+    print("pages for a browser:")
+    for name in EXPERTS:
+        print(options.out / name / report.PAGE)
     return 0 if scored else 1
+
+
+def _film(out: Path) -> None:
+    """A film and stills of the pair that shows most; a page without pictures where nothing can take them."""
+    from evals import registry
+    from mjx_bench.errors import BenchError
+    from mjx_bench.observe.choice import choose
+    from mjx_bench.video import make_media
+
+    try:
+        renderer, _ = choose("auto")
+    except BenchError as error:
+        note(f"no films: {error}")
+        return
+    make_media(out, videos=1, frames=1, renderer=renderer, load_task=registry.load_case, progress=note)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 class Inspect:
     """Run both arms of one case: a timeline of queries, trigger, event, contacts and goal, and every joint position.
 
-    Where there is a display, MuJoCo's viewer plays both arms.
+    Where there is a display, MuJoCo's viewer plays both arms in real time.
     """
 
     case: tyro.conf.Positional[str]
@@ -43,7 +42,7 @@ class Inspect:
     viewer: Literal["auto", "never"] = "auto"
     """Whether to open the viewer where there is a display."""
     json: bool = False
-    """Print the timeline as JSON."""
+    """Print the timeline as JSON, and open no viewer."""
 
 
 def run(options: Inspect, emit: Emit) -> int:
@@ -73,8 +72,10 @@ def run(options: Inspect, emit: Emit) -> int:
     else:
         _print(task, views)
     note(f"trajectories: {path}")
-    if options.viewer == "auto" and _display():
-        _play(task, views)
+    if options.viewer == "auto" and not options.json and _display():
+        from scripts import viewer
+
+        viewer.play(task, {arm: view.poses for arm, view in views.items() if view.poses})
     return int(any(view.result.verdict == "void" for view in views.values()))
 
 
@@ -103,22 +104,3 @@ def _write(path: Path, views: dict[Any, ArmView]) -> None:
 
 def _display() -> bool:
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def _play(task: Task, views: dict[Any, ArmView]) -> None:
-    """Plays each arm once, at the speed that it happened."""
-    import mujoco
-    import mujoco.viewer
-
-    model = (task.scene.load_textured_spec or task.scene.load_spec)().compile()
-    data = mujoco.MjData(model)
-    with mujoco.viewer.launch_passive(model, data) as viewer:
-        for arm, view in views.items():
-            note(f"playing the {arm} arm")
-            for qpos in view.qpos:
-                if not viewer.is_running():
-                    return
-                data.qpos[:] = qpos
-                mujoco.mj_forward(model, data)
-                viewer.sync()
-                time.sleep(1 / task.control_hz)

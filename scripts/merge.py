@@ -20,6 +20,8 @@ class Merge:
     """New results folder."""
     partial: bool = False
     """Take unfinished shards as they are."""
+    json: bool = False
+    """Print JSON."""
 
 
 def run(options: Merge, emit: Emit) -> int:
@@ -29,5 +31,7 @@ def run(options: Merge, emit: Emit) -> int:
     merged = merge_runs(options.shards, options.out, partial=options.partial)
     for line in merged.unfinished:
         note(line)
+    if options.json:
+        emit({**dataclasses.asdict(merged), "directory": str(merged.directory), "shards": len(options.shards)})
     note(f"{merged.directory}: {merged.cases} cases, {merged.arms} arms of {len(options.shards)} shards")
     return 0

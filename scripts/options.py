@@ -57,10 +57,10 @@ def plain_suites(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def events(names: Sequence[str]) -> tuple[str, ...] | None:
-    """The named event types, checked; None, which means all, if none is named."""
-    from evals.libero_max.sampler import EVENTS
+    """The named event types, checked; None, which means all of version 1, if none is named."""
+    from mjx_bench.records import EVENT_ORDER
 
     for name in names:
-        if name not in EVENTS:
-            raise unknown_name("event", name, EVENTS)
+        if name not in EVENT_ORDER:
+            raise unknown_name("event", name, EVENT_ORDER)
     return tuple(names) or None

@@ -7,7 +7,7 @@ import dataclasses
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mjx_bench.errors import BenchError
 from scripts import options as shared
@@ -64,6 +64,12 @@ class Pair:
     """Threads to use; 0 for all processors."""
     backend: str = "c"
     """Physics engine."""
+    renderer: Literal["auto", "gl", "warp"] = "auto"
+    """What takes pictures, for a policy that sees and for films: gl (OpenGL, the reference) or warp (ray tracing)."""
+    video: int = 0
+    """Pairs to film when the run is done, both arms side by side; regressions first. They go into OUT/media."""
+    frames: int = 0
+    """Pairs to take stills of, likewise."""
     replay: bool = False
     """Run each dynamic arm from the start instead of forking it at its event, and check that it arrives at the same bits."""
     faithful: bool = False
@@ -77,10 +83,11 @@ class Pair:
 def run(options: Pair, emit: Emit) -> int:
     """Runs and reports; 1 if a case could not be scored."""
     shared.at_least(1, pairs=options.pairs, limit=options.limit)
-    shared.at_least(0, sample_seed=options.sample_seed)
+    shared.at_least(0, sample_seed=options.sample_seed, video=options.video, frames=options.frames)
 
     from evals import registry
-    from mjx_bench import cases, schedule, selection
+    from mjx_bench import cases, schedule, selection, video
+    from mjx_bench.observe import choice
     from policies import registry as policies
 
     shard = None if options.shard is None else selection.parse_shard(options.shard)
@@ -93,12 +100,16 @@ def run(options: Pair, emit: Emit) -> int:
         horizon=options.horizon,
         threads=options.threads,
         backend=options.backend,
+        renderer=options.renderer,
         replay=options.replay,
         no_event=no_event,
         faithful=options.faithful,
         run_on=options.run_on,
     )
     schedule.check_settings(settings, policy)
+    if options.video or options.frames:  # what cannot be filmed is said before the run
+        choice.choose(options.renderer)
+        video.check_media(options.out)
     suites, events = shared.plain_suites(shared.flat(options.suite)), shared.events(names)
     if options.manifest is not None and suites:
         raise BenchError("give either --manifest (a file of cases) or --suite (to draw cases), not both")
@@ -131,6 +142,15 @@ def run(options: Pair, emit: Emit) -> int:
     for reason, count in chosen.left_out.items():
         note(f"{count} of {len(limited.cases)} cases left out: {reason}")
     evaluate(chosen, settings, policy, options.out, load)
+    if options.video or options.frames:
+        video.make_media(
+            options.out,
+            videos=options.video,
+            frames=options.frames,
+            renderer=options.renderer,
+            load_task=load,
+            progress=note,
+        )
     return 0 if report.show(options.out, emit if options.json else None) else 1
 
 

@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from mjx_bench.records import Run
 
 
+PAGE = "report.html"
+
+
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Score a results folder: what the events broke, with confidence intervals, and a picture of one pair."""
+    """Score a results folder: what the events broke, with confidence intervals, and a page to look at (report.html)."""
 
     dir: tyro.conf.Positional[Path | None] = None
     """Results folder of an earlier run."""
     from_reference: Path | None = None
     """Score the reference implementation's paired_results.jsonl instead of a folder."""
+    html: Path | None = None
+    """Write the page here too; it needs no other file and no network."""
     json: bool = False
     """Print the report as JSON instead of a table."""
 
@@ -32,16 +37,21 @@ def run(options: Report, emit: Emit) -> int:
     """Prints the report; that of a folder is saved beside the records."""
     to_json = emit if options.json else None
     if options.dir is not None and options.from_reference is None:
-        show(options.dir, to_json)
+        show(options.dir, to_json, options.html)
     elif options.from_reference is not None and options.dir is None:
-        _print(reference_summary(options.from_reference), to_json)
+        summary = reference_summary(options.from_reference)
+        _print(summary, to_json)
+        if options.html is not None:
+            write_page(options.html, summary)
     else:
         raise BenchError("give either a results folder or --from-reference (a file of the reference), one of them")
     return 0
 
 
-def show(directory: Path, emit: Emit | None) -> bool:
+def show(directory: Path, emit: Emit | None, html: Path | None = None) -> bool:
     """Prints the report of a results folder, as JSON through `emit` or as a table, and saves it there.
+
+    The page is also written to `html`, if given.
 
     Returns whether every case that was asked for was scored: no arm void, none missing.
     """
@@ -55,7 +65,20 @@ def show(directory: Path, emit: Emit | None) -> bool:
         save(loaded, summary)
     except OSError as error:  # somebody else's folder can be scored too
         note(f"the report was not saved: {error}")
+    if html is not None:
+        write_page(html, summary, loaded)
     return not summary["void"] and not summary["incomplete"]
+
+
+def write_page(path: Path, summary: dict[str, Any], loaded: Run | None = None) -> None:
+    """Writes the page where the user asked for it; `BenchError` where it cannot be written."""
+    from mjx_bench.report import html_page
+
+    try:
+        path.write_text(html_page.render(summary, loaded), encoding="utf-8")
+    except OSError as error:
+        raise BenchError(f"{path}: cannot write the page: {error.strerror or error}") from None
+    note(f"{path}: a page for a browser")
 
 
 def _print(summary: dict[str, Any], emit: Emit | None) -> None:
@@ -98,12 +121,13 @@ def reference_summary(path: Path) -> dict[str, Any]:
 
 
 def save(loaded: Run, summary: dict[str, Any]) -> None:
-    """Writes report.json, report.md and, where a relocation was run, pair.png into the results folder."""
-    from mjx_bench.report import plot, table
+    """Writes report.json, report.md, report.html and, where a relocation was run, pair.png into the results folder."""
+    from mjx_bench.report import html_page, plot, table
 
     (loaded.directory / "report.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     (loaded.directory / "report.md").write_text(table.to_markdown(summary), encoding="utf-8")
-    written = ["report.json", "report.md"]
+    (loaded.directory / PAGE).write_text(html_page.render(summary, loaded), encoding="utf-8")
+    written = ["report.json", "report.md", PAGE]
     pair = plot.choose_pair(loaded)
     if pair is not None:
         written.append(plot.plot_pair(loaded, pair, loaded.directory / "pair.png").name)

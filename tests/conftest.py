@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import os
 import sys
 
@@ -9,6 +10,8 @@ from mjx_bench import runtime
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 if sys.platform == "linux":
-    # robosuite loads an OpenGL library as soon as it is imported; GLFW's comes with MuJoCo, EGL may not be installed.
-    os.environ.setdefault("MUJOCO_GL", "glx")
+    # robosuite loads an OpenGL library as soon as it is imported: one that renders pictures, or else GLFW's, which comes
+    # with MuJoCo.
+    found = [name for name, library in (("egl", "EGL"), ("osmesa", "OSMesa")) if ctypes.util.find_library(library)]
+    os.environ.setdefault("MUJOCO_GL", [*found, "glx"][0])
 runtime.configure()

@@ -491,7 +491,9 @@ def test_select_takes_turns_between_events():
 
 def fake_task() -> Any:
     scene = SimpleNamespace(entities=dict.fromkeys(["soup_1", "milk_1", "basket_1"]), cameras=("agentview",))
-    return SimpleNamespace(suite="libero_object", index=0, name="pick_up_the_soup", scene=scene)
+    return SimpleNamespace(
+        suite="libero_object", index=0, name="pick_up_the_soup", scene=scene, settle_steps=10, horizon=280
+    )
 
 
 @pytest.mark.parametrize(
@@ -501,6 +503,11 @@ def fake_task() -> Any:
         ("task_name", "pick_up_the_milk", "task 0 of libero_object is 'pick_up_the_soup'"),
         ("scenario.trigger.value", "soup_2", "scenario.trigger.value: unknown entity 'soup_2'; did you mean soup_1"),
         ("scenario.change.object", "soup", "scenario.change.object: unknown entity 'soup'"),
+        (
+            "scenario.setup",
+            [{"operation": "set_sensor_corruption", "noise_std": 24, "occlusion_fraction": 0.08, "seed": 2**32 - 290}],
+            "scenario.setup[0].seed = 4294967006: every control step draws from the next seed, up to 4294967296 here",
+        ),
         (
             "scenario.setup",
             [{**REMOVE, "object": "mil_1"}],

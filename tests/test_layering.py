@@ -56,8 +56,8 @@ FLOORS = [
     {"predicates", "judged"},
     {"checkers", "triggers", "rescore"},
     {"rollout"},
-    {"arms", "pairing"},
-    {"schedule", "workers", "inspection"},
+    {"arms", "pairing", "recording"},
+    {"schedule", "workers", "inspection", "film", "board", "video", "rerun_export"},
     {"bench"},
 ]
 # Stand on records alone.

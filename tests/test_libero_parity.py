@@ -73,7 +73,7 @@ class Reference:
         snapshot = physics.snapshot(0)
         arrays = dict(snapshot.arrays)
         arrays["state"] = self.state()
-        arrays["body_pos"], arrays["body_quat"] = self.model.body_pos.copy(), self.model.body_quat.copy()
+        arrays["model.body_pos"], arrays["model.body_quat"] = self.model.body_pos.copy(), self.model.body_quat.copy()
         arrays["controller.goal_mat"] = np.array(self.controller.goal_ori)
         arrays["controller.gripper"] = np.zeros(2) + self.gripper.current_action
         # False only before the first torque after a restored state.
@@ -97,8 +97,8 @@ def test_fixtures_and_first_control_step_are_libero_s(suite, index):
     physics = libero_lanes(suite, index, 1)
     with reference(suite, index) as ref:
         snapshot = physics.snapshot(0)
-        np.testing.assert_array_equal(snapshot.arrays["body_pos"], ref.model.body_pos)
-        np.testing.assert_array_equal(snapshot.arrays["body_quat"], ref.model.body_quat)
+        np.testing.assert_array_equal(snapshot.arrays["model.body_pos"], ref.model.body_pos)
+        np.testing.assert_array_equal(snapshot.arrays["model.body_quat"], ref.model.body_quat)
         action = np.array([0, 0, 0, 0, 0, 0, -1.0])
         ref.env.step(action)
         assert physics.control_step(LANE, action[None]) == {}

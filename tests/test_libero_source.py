@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -91,6 +92,23 @@ def test_an_entry_without_its_blobs_is_no_entry_and_a_changed_one_is_refused(tmp
     cache.reset_json("key", 1).write_text("{")
     with pytest.raises(BenchError, match=r"1\.json: damaged cache entry"):
         cache.read_reset("key", 1)
+
+
+@needs_libero
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_cache_that_cannot_be_written_is_refused_before_anything_is_built(tmp_path, monkeypatch, is_file):
+    root = tmp_path / "cache"
+    if is_file:
+        root.write_text("a file")
+    else:
+        root = Path("/proc/mjx-bench")  # no folder can be made there, by nobody
+    monkeypatch.setattr(Builder, "run", None)  # what is not called is not missed
+    for load in (
+        lambda store: tasks.load_task("libero_object", 0, cache=store),
+        lambda store: tasks.build([("libero_object", 0)], cache=store),
+    ):
+        with pytest.raises(BenchError, match=f"^{root}: no scenes can be kept there .*; set MJX_BENCH_CACHE to"):
+            load(Cache(root))
 
 
 @needs_libero

@@ -204,11 +204,13 @@ import sys
 for name in ("numpy", "mujoco", "jax"):
     sys.modules[name] = None
 from scripts import cli
-sys.exit(cli.main(["merge", *{[str(s) for s in shards]!r}, "--out", {str(tmp_path / "c")!r}]))
+sys.exit(cli.main(["merge", *{[str(s) for s in shards]!r}, "--out", {str(tmp_path / "c")!r}, "--json"]))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr
     assert done.stderr == f"{tmp_path / 'c'}: 7 cases, 14 arms of 3 shards\n"
+    out = {"directory": str(tmp_path / "c"), "cases": 7, "arms": 14, "unfinished": [], "shards": 3}
+    assert json.loads(done.stdout) == out
 
 
 def test_four_shards_of_real_episodes_make_the_unsharded_run(tmp_path: Path):

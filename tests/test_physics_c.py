@@ -68,6 +68,33 @@ def test_loading_a_used_lane_leaves_nothing_of_the_past():
     assert physics.parked(1) == {}
 
 
+def test_a_lane_may_have_model_fields_of_its_own_and_takes_them_along():
+    task, scene, _ = libero_scene("libero_object", 0)
+    state, reset, actions = task.load_init_states()[0], task.load_reset(SEED), wandering(40, 1, seed=9)
+    heavy = scene.model.body_mass.copy()
+    heavy[scene.arm.root :] *= 1.5
+    plain = libero_lanes("libero_object", 0, 3)
+    run(plain, ids_of(0), actions)
+    want = plain.snapshot(0).arrays["state"]
+
+    physics = libero_lanes("libero_object", 0, 3)
+    run(physics, ids_of(0), actions[:20])
+    physics.load(1, state, reset, {"body_mass": heavy})  # the first field of this name, while lane 0 is on its way
+    run(physics, ids_of(0), actions[20:])
+    run(physics, ids_of(1), actions[:20])
+    np.testing.assert_array_equal(physics.snapshot(0).arrays["state"], want)
+    np.testing.assert_array_equal(physics.poses(ids_of(0, 1))[1].fields["body_mass"], heavy)
+    halfway = physics.snapshot(1)
+    physics.restore(2, halfway)
+    run(physics, ids_of(1, 2), np.repeat(actions[20:], 2, axis=1))
+    assert physics.snapshot(1).digest() == physics.snapshot(2).digest()
+    assert not np.allclose(physics.snapshot(1).arrays["state"], want)
+
+    physics.load(2, state, reset)
+    run(physics, ids_of(2), actions)
+    np.testing.assert_array_equal(physics.snapshot(2).arrays["state"], want)
+
+
 def test_a_parked_object_stays_where_it_is_and_comes_back_as_it_left():
     physics = libero_lanes("libero_object", 0, 2)
     run(physics, ids_of(0, 1), wandering(10, 2, seed=4))
@@ -111,7 +138,18 @@ def test_visual_edits_change_no_bit_of_the_physics():
     physics.edit(1, [Visual("set_lighting", {"scale": 0.2})])
     run(physics, ids_of(0, 1), actions)
     assert physics.snapshot(0).digest() == physics.snapshot(1).digest()
-    assert physics.snapshot(1).visual == (Visual("set_lighting", {"scale": 0.2}),)
+    (edit,) = physics.snapshot(1).visual
+    assert edit == Visual("set_lighting", {"scale": 0.2}, step=0)
+    physics.edit(1, [Visual("set_lighting", {"scale": 2.0})])
+    pose = physics.poses(ids_of(1))[0]
+    assert (pose.steps, [v.step for v in pose.visual]) == (20, [0, 20])
+
+
+def test_a_view_that_no_camera_has_is_refused_and_leaves_the_lane_as_it_was():
+    physics = libero_lanes("libero_object", 0, 1)
+    with pytest.raises(BenchError, match="field of view 165 degrees"):
+        physics.edit(0, [Visual("shift_camera", {"camera": "agentview", "delta_fovy_degrees": 120.0})])
+    assert physics.snapshot(0).visual == ()
 
 
 def test_a_lane_that_blows_up_is_named_and_the_others_go_on():

@@ -9,7 +9,6 @@ import pytest
 
 from mjx_bench.errors import BenchError
 from mjx_bench.policy import Policy
-from mjx_bench.records import load_run
 from policies import registry
 from tests import test_pairs
 from tests.test_pairs import MIXED, arms, array, run
@@ -82,10 +81,10 @@ def test_replay_repeats_the_base_arms_to_the_bit_and_never_responds(tmp_path, mo
     np.testing.assert_array_equal(array(replayed, base, "actions"), array(replayed, dynamic, "actions"))
 
 
-def test_replay_of_another_manifest_is_refused(tmp_path):
+def test_replay_of_another_manifest_is_refused_before_anything_runs(tmp_path):
     only = test_pairs.dataclasses.replace(MIXED, cases=MIXED.cases[:1])
     run(tmp_path / "recorded", manifest=only)
     policy = registry.make(f"replay:{tmp_path / 'recorded'}")
     with pytest.raises(BenchError, match="has no Base arm of a case of libero_"):
         run(tmp_path / "replayed", policy=policy)
-    load_run(tmp_path / "replayed")
+    assert not (tmp_path / "replayed").exists()

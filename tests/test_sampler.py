@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import json
 import math
 import random
@@ -18,7 +19,7 @@ import pytest
 from evals.libero_max.eligibility import EVENTS, distractors_of, eligible_events
 from evals.libero_max.placing import DIRECTIONS, Layout, free_direction, free_offset, free_ring
 from evals.libero_max.sampler import SAMPLER, sample_manifest
-from mjx_bench.cases import Case, Change, Manifest, check_case, dump_manifest, stable_seed
+from mjx_bench.cases import EVENT_ORDER, Case, Change, Manifest, check_case, dump_manifest, stable_seed
 from mjx_bench.errors import BenchError
 from mjx_bench.task import Atom, Entity, Placement, Task
 from tests.scenes import libero_task
@@ -134,8 +135,11 @@ def test_balance(tasks: list[Task]):
 
 def test_every_case_is_as_the_format_says(tasks: list[Task]):
     severity = {"target_relocation": ("medium", "high"), "receptacle_relocation": ("medium", "high")}
-    family = dict(zip(EVENTS, ("OBS", "OBS", "GEO", "GEO", "CLUTTER", "OBSTACLE"), strict=True))
-    for case in sample_manifest(tasks, 120, 0, policy_seed=201, query_interval=5, init_states=[2, 7]).cases:
+    family = dict(zip(EVENT_ORDER, ("OBS",) * 4 + ("GEO", "GEO", "CLUTTER", "OBSTACLE"), strict=True))
+    options: dict[str, Any] = {"policy_seed": 201, "query_interval": 5, "init_states": [2, 7], "events": EVENT_ORDER}
+    cases = sample_manifest(tasks, 160, 0, **options).cases
+    assert {(c.scenario.event, c.scenario.draw) for c in cases} == set(itertools.product(EVENT_ORDER, (0, 1)))
+    for case in cases:
         s = case.scenario
         event, draw = s.event, s.draw
         assert draw is not None
@@ -153,6 +157,12 @@ def test_every_case_is_as_the_format_says(tasks: list[Task]):
         elif event == "camera_shift":
             assert (fields["yaw_degrees"], fields["delta_fovy_degrees"]) == ((18.0, 12.0), (-22.0, -12.0))[draw]
             assert fields["delta_position_m"] == ([0.06, 0.0, 0.02], [-0.06, 0.03, 0.0])[draw]
+        elif event == "visual_theme_switch":
+            assert fields["rgb_permutation"] == ([2, 0, 1], [1, 2, 0])[draw]
+            assert fields["rgb_multiplier"] == ([0.7, 1.15, 1.3], [1.25, 0.7, 1.1])[draw]
+        elif event == "sensor_noise_onset":
+            assert (fields["noise_std"], fields["occlusion_fraction"]) == ((24.0, 0.08), (36.0, 0.16))[draw]
+            assert fields["seed"] == s.seed
         elif s.change.operation == "move_object":
             assert fields["object"] == ("soup_1" if event == "target_relocation" else "basket_1")
             assert np.linalg.norm(fields["delta_position_m"]) == pytest.approx((0.06, 0.12)[draw], abs=1e-7)
@@ -189,6 +199,14 @@ def test_nothing_is_put_on_anything(tasks: list[Task]):
                 assert np.linalg.norm(spot - pos) >= (0.09 if close else 0.12), (case.case_id, name, other)
         seen.add(case.scenario.event)
     assert seen == set(EVENTS[2:])
+
+
+def test_events_younger_than_version_1_are_drawn_by_name_only(tasks: list[Task]):
+    assert {c.scenario.event for c in sample_manifest(tasks, 60, 0).cases} == set(EVENTS)
+    young = sample_manifest(tasks, 8, 0, events=["sensor_noise_onset", "visual_theme_switch"]).cases
+    assert {c.scenario.event for c in young} == set(EVENT_ORDER) - set(EVENTS)
+    for case in young:
+        check_case(case, tasks[case.task_index], 12)
 
 
 def layout(objects: dict[str, tuple[float, float]], **more: Any) -> Layout:
@@ -230,6 +248,26 @@ def test_the_direction_is_free_and_repeatable():
     # Nothing leaves the box around the objects by more than the margin: a lone pair along x may move along it only.
     assert directions(layout({"soup_1": (0.0, 0.0), "basket_1": (1.0, 0.0)}), 0.12) == {(1.0, 0.0)}
     assert len(DIRECTIONS) == 8
+
+
+def test_a_receptacle_in_a_crowd_need_only_be_clear():
+    """No gripper closes around it; where the spots with LIBERO's spacing run out, those that are clear are taken."""
+    crowd = {"ketchup_1": (0.0, 0.0), "milk_1": (0.15, 0.0), "wine_bottle_1": (-0.15, 0.0)}
+
+    def directions(found: Layout, grasped: str | None) -> set[Any]:
+        return {free_direction(found, "ketchup_1", 0.06, seed, grasped=grasped) for seed in range(20)}
+
+    assert directions(layout(crowd), None) == {None}
+    # Towards the milk there is no room for a gripper around it.
+    away = {d for d in DIRECTIONS if d[0] < 0}
+    assert directions(layout(crowd), "milk_1") == away
+    roomy = crowd | {"milk_1": (0.3, 0.0), "wine_bottle_1": (-0.3, 0.0)}
+    assert directions(layout(roomy), "milk_1") == directions(layout(roomy), None), "not where there is room"
+    # Drawers in the way count if the task opens them.
+    cabinet: dict[str, Any] = {"fixtures": {"white_cabinet_1": (-0.06, 0.2)}}
+    assert directions(layout(crowd, **cabinet), "milk_1") == away
+    opens = (Atom("on", ("milk_1", "ketchup_1")), Atom("open", ("white_cabinet_1_top_region",)))
+    assert directions(layout(crowd, **cabinet, goal=opens), "milk_1") == {None}
 
 
 def test_the_offset_turns_only_when_it_must():
@@ -350,7 +388,7 @@ def test_events_that_no_task_can_have_are_left_out_unless_asked_for():
         ({"policy_seed": True}, "policy_seed = True"),
         ({"tasks": []}, "no tasks to sample from"),
         ({"events": ["camera_shifts"]}, "did you mean camera_shift"),
-        ({"events": ["visual_theme_switch"]}, "unknown event"),
+        ({"events": ["target_removal"]}, "unknown event"),
         ({"init_states": range(5, 13)}, "init_states = 5..12: libero_object task 0 has 0..11"),
         ({"init_states": []}, "init_states = none"),
         ({"init_states": [-1]}, "init_states = -1..-1"),
@@ -424,6 +462,17 @@ def test_events_on_real_scenes_touch_nothing(suite: str, index: int):
     assert min(penetrations(task, model, wrong).values()) < -0.001
 
 
+@pytest.mark.parametrize("index", [6, 8])
+def test_the_receptacles_of_libero_goal_can_be_relocated_and_touch_nothing(index: int):
+    """Its four objects stand closer together than any other suite's: no spot has LIBERO's spacing all around."""
+    task = libero_task("libero_goal", index)
+    model = task.scene.load_spec().compile()
+    cases = sample_manifest([task], 7, 0, events=["receptacle_relocation"]).cases
+    for case in cases:
+        assert case.scenario.change.fields["object"] == task.receptacle
+        assert penetrations(task, model, case) == {}, case.case_id
+
+
 @pytest.mark.skipif(not CATALOGUE.exists(), reason="the released JSON schemas are not next to this checkout")
 def test_a_sampled_manifest_satisfies_the_released_schema(tasks: list[Task]):
     jsonschema = pytest.importorskip("jsonschema", reason="needs the extra: dev")
@@ -433,7 +482,7 @@ def test_a_sampled_manifest_satisfies_the_released_schema(tasks: list[Task]):
     schema, scenario = (json.loads((folder / f"{name}.schema.json").read_text()) for name in ("manifest", "scenario"))
     registry = Registry().with_resource(scenario["$id"], Resource.from_contents(scenario))
     validator = jsonschema.Draft202012Validator(schema, registry=registry)
-    data = json.loads(dump_manifest(sample_manifest(tasks, 48, 0)))
+    data = json.loads(dump_manifest(sample_manifest(tasks, 48, 0, events=EVENT_ORDER)))
     validator.validate(data)
     data["cases"][0]["scenario"]["severity"] = "extreme"
     assert not validator.is_valid(data)

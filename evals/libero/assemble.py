@@ -16,7 +16,7 @@ from evals.libero.mjcf import textured_spec, untextured_spec
 from evals.libero.package import TaskFiles
 from evals.libero.states import drawn_states, read_states
 from mjx_bench.errors import BenchError
-from mjx_bench.task import ControllerReset, Entity, Placement, Region, Reset, Robot, Scene, Task, Threshold
+from mjx_bench.task import ControllerReset, Entity, Placement, Region, Reset, Robot, Scene, ShownSite, Task, Threshold
 
 if TYPE_CHECKING:
     import mujoco
@@ -25,6 +25,8 @@ CONTROL_HZ = 20
 SUBSTEPS = 25  # of 0.002 s
 SETTLE_STEPS = 10
 SETTLE_ACTION = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0)
+OBSERVED = ("agentview", "robot0_eye_in_hand")
+SHOWN_GROUPS = (1, 2)  # robosuite hides group 0, its collision geoms
 
 
 def assemble(files: TaskFiles, seeds: Sequence[int], store: Cache) -> Task:
@@ -109,8 +111,13 @@ def _scene(store: Cache, key: str, data: dict[str, Any]) -> Scene:
             finger_geoms=(tuple(robot["finger_geoms"][0]), tuple(robot["finger_geoms"][1])),
         ),
         cameras=tuple(data["cameras"]),
+        observed=OBSERVED,
         load_spec=functools.partial(_load_spec, untextured_spec, store, key, data["xml_sha256"]),
         load_textured_spec=functools.partial(_load_spec, textured_spec, store, key, data["xml_sha256"]),
+        shown_groups=SHOWN_GROUPS,
+        shown_sites=tuple(
+            ShownSite(item["name"], item["joint"], Threshold(**item["test"])) for item in data["shown_sites"]
+        ),
     )
 
 

@@ -30,7 +30,7 @@ from mjx_bench.errors import BenchError, unknown_name
 
 # Bump whenever the builder's output, or a constant of an episode in `assemble.py`, changes: it is part of a task's version,
 # and old cache entries are then never read again.
-BUILDER_VERSION = "1"
+BUILDER_VERSION = "2"
 
 # LIBERO's placement sampler gives up now and then; the benchmark tries this many seeds before it calls a task broken.
 ATTEMPTS = 10
@@ -42,13 +42,13 @@ STATE_SEEDS = tuple(range(10))
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    _without_log_file()
+    without_log_file()
     for line in sys.stdin:
         answers.write(json.dumps(_answer(json.loads(line))) + "\n")
         answers.flush()
 
 
-def _without_log_file() -> None:
+def without_log_file() -> None:
     """Keeps robosuite from opening its log file, which has one fixed name a machine: a second user could not open it."""
     package = importlib.util.find_spec("robosuite")
     folders = list(package.submodule_search_locations or ()) if package is not None else []
@@ -70,7 +70,7 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
     try:
         reset_errors = _build(job)
     except Exception as cause:  # any failure of LIBERO is this job's, and must not cost the others
-        error = _explain(cause)
+        error = explain(cause)
     return {"error": error, "reset_errors": reset_errors, "seconds": time.perf_counter() - started}
 
 
@@ -86,16 +86,16 @@ def _build(job: dict[str, Any]) -> dict[str, str]:
     problem = parse_file(Path(job["bddl"]))
     _check_categories(problem)
     try:
-        with _environment(Path(job["bddl"])) as env:
+        with environment(Path(job["bddl"])) as env:
             if scene_missing:
                 _write_scene(env, job, cache)
             if states_missing:
                 cache.write_states(key, {"seeds": list(STATE_SEEDS), "states": _draw_states(env, cache, key)})
             for seed in seeds:
                 try:
-                    cache.write_reset(key, seed, {"seed": seed, **_reset(env, seed)})
+                    cache.write_reset(key, seed, {"seed": seed, **reset(env, seed)})
                 except Exception as cause:  # one unlucky seed must not cost the other seeds
-                    errors[str(seed)] = _explain(cause)
+                    errors[str(seed)] = explain(cause)
     except Exception:
         _check_models(problem)
         raise
@@ -155,8 +155,12 @@ def _write_scene(env: Any, job: dict[str, Any], cache: Cache) -> None:
 
 
 @contextlib.contextmanager
-def _environment(bddl: Path) -> Iterator[Any]:
-    """LIBERO's own environment of a task, without a renderer, as its inner domain."""
+def environment(bddl: Path) -> Iterator[Any]:
+    """LIBERO's own environment of a task, without a renderer, as its inner domain. Closed and collected on exit.
+
+    Raises:
+      RandomizationError: robosuite's; no free place for every object in `ATTEMPTS` tries.
+    """
     import numpy as np
     from libero.libero.envs.env_wrapper import ControlEnv
     from robosuite.utils.errors import RandomizationError
@@ -180,7 +184,7 @@ def _environment(bddl: Path) -> Iterator[Any]:
         gc.collect()  # environments hold cycles, and each its textures: 250 MB
 
 
-def _reset(env: Any, seed: int) -> dict[str, Any]:
+def reset(env: Any, seed: int) -> dict[str, Any]:
     """Runs LIBERO's reset with NumPy's global generator freshly seeded, and reads what it leaves behind.
 
     The benchmark seeds the generator right before it resets, so construction and earlier resets have no influence. The
@@ -240,7 +244,8 @@ def _draw(env: Any, seed: int, at_home: Callable[[], None]) -> list[float]:
     raise AssertionError("unreachable")
 
 
-def _explain(cause: BaseException) -> str:
+def explain(cause: BaseException) -> str:
+    """One line of what went wrong, for an answer."""
     text = " ".join(str(cause).split())
     if isinstance(cause, BenchError):
         return text

@@ -53,6 +53,9 @@ def build_all(
 
     Returns:
       What failed, in the order of `jobs`; everything else is in the cache.
+
+    Raises:
+      BenchError: a task file that cannot be read, or a cache that cannot be written to and lacks something.
     """
     todo: queue.SimpleQueue[tuple[int, Job]] = queue.SimpleQueue()
     for position, job in enumerate(jobs):
@@ -73,6 +76,7 @@ def build_all(
                     progress(f"{job.files.label}: {'; '.join(failure.cause for failure in found) or 'built'}")
 
     if not todo.empty():
+        store.require_writable()
         with ThreadPoolExecutor(max_workers=max(1, min(workers, todo.qsize()))) as pool:
             try:
                 for future in [pool.submit(work) for _ in range(workers)]:
@@ -90,6 +94,7 @@ def ensure(files: TaskFiles, seeds: Sequence[int], store: Cache) -> None:
     job = Job(files, tuple(seeds))
     if _complete(store, job):
         return
+    store.require_writable()
     with Builder() as builder:
         failures = _build_one(builder, store, job)
     if failures:

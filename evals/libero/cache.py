@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from mjx_bench.errors import BenchError
-from mjx_bench.runtime import cache_root
+from mjx_bench.runtime import CACHE_VARIABLE, cache_root
 
 
 def digest(data: bytes) -> str:
@@ -48,6 +48,18 @@ class Cache:
     @classmethod
     def default(cls) -> Cache:
         return cls(cache_root())
+
+    def require_writable(self) -> None:
+        """Raises `BenchError` where nothing can be kept, before time is spent on what should be."""
+        try:
+            self.blobs.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.blobs):
+                pass
+        except OSError as error:
+            raise BenchError(
+                f"{self.root}: no scenes can be kept there ({error.strerror or error}); set {CACHE_VARIABLE} to a folder"
+                " that you can write to"
+            ) from None
 
     @property
     def blobs(self) -> Path:
@@ -139,7 +151,7 @@ def _to_json(value: Mapping[str, Any]) -> bytes:
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         value: dict[str, Any] = json.loads(text)

@@ -54,6 +54,7 @@ def describe(env: Any, problem: Problem) -> dict[str, Any]:
         "placements": placements(problem, {item["name"] for item in entities}),
         "robot": _robot(env.robots[0]),
         "cameras": _names(model, mujoco.mjtObj.mjOBJ_CAMERA, range(model.ncam)),
+        "shown_sites": [site for obj in _models(env) for site in _shown(obj)],
         "goal": [[atom.predicate, *atom.args] for atom in problem.goal],
         "objects_of_interest": list(problem.objects_of_interest),
     }
@@ -105,6 +106,10 @@ def reset_state(env: Any) -> dict[str, Any]:
     for name, fixture in env.fixtures_dict.items():
         body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, fixture.root_body)
         poses[name] = {"pos": model.body_pos[body].tolist(), "quat": model.body_quat[body].tolist()}
+    shown = {site["name"] for obj in _models(env) for site in _shown(obj)}
+    seen = {model.site(i).name for i in np.flatnonzero(model.site_rgba[:, 3] > 0)}
+    if seen - shown:
+        raise BenchError(f"robosuite leaves {', '.join(sorted(seen - shown))} in sight; scenes here show no such site")
     controller = env.robots[0].controller
     if controller.new_update or np.any(controller.joint_vel):
         raise BenchError("the arm controller is not at rest after its reset; this robosuite version is not supported")
@@ -153,6 +158,21 @@ def _thresholds(obj: Any) -> Mapping[str, Threshold]:
             continue  # a base class that only names the test, or one over an empty range of positions
         found[predicate] = find_threshold(test)
     return found
+
+
+def _models(env: Any) -> tuple[Any, ...]:
+    return (*env.objects_dict.values(), *env.fixtures_dict.values())
+
+
+def _shown(obj: Any) -> list[dict[str, Any]]:
+    """The sites that LIBERO shows while the object is turned on; robosuite hides every other site at its reset."""
+    sites = [site for site, _ in obj.object_properties["vis_site_names"].values()]
+    if not sites:
+        return []
+    test = _thresholds(obj).get("turnon")
+    if test is None or len(obj.joints) != 1:
+        raise BenchError(f"{obj.name}: shows {', '.join(sites)} at times, and is not turned on by a joint")
+    return [{"name": site, "joint": obj.joints[0], "test": dataclasses.asdict(test)} for site in sites]
 
 
 def _region(env: Any, name: str, site: Any) -> dict[str, Any]:

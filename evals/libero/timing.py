@@ -81,7 +81,7 @@ def main() -> None:
     """The process: everything that LIBERO prints goes to standard error, as in `builder`."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    builder._without_log_file()
+    builder.without_log_file()
     with contextlib.ExitStack() as stack:
         env: Any = None
         seed = 0
@@ -90,10 +90,10 @@ def main() -> None:
             error, started = None, time.perf_counter()
             try:
                 if "bddl" in job:
-                    env, seed = stack.enter_context(builder._environment(Path(job["bddl"]))), job["seed"]
-                    builder._reset(env, seed)
+                    env, seed = stack.enter_context(builder.environment(Path(job["bddl"]))), job["seed"]
+                    builder.reset(env, seed)
                 elif "state" in job:
-                    builder._reset(env, seed)
+                    builder.reset(env, seed)
                     _restore(env, np.array(job["state"]))
                 else:
                     actions = np.array(job["actions"])
@@ -101,7 +101,7 @@ def main() -> None:
                     for action in actions:
                         env.step(action)
             except Exception as cause:  # whatever LIBERO raises is the answer to this job
-                error = builder._explain(cause)
+                error = builder.explain(cause)
             answers.write(json.dumps({"error": error, "seconds": time.perf_counter() - started}) + "\n")
             answers.flush()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from mjx_bench.records.schema import VISUAL_EVENTS
 from mjx_bench.task import Task
 
-# The operations of version 1, in the format's order.
+# The operations of version 1, in the format's order: what is drawn unless other events are asked for.
 EVENTS = (
     "illumination_switch",
     "camera_shift",
@@ -13,6 +14,8 @@ EVENTS = (
     "distractor_burst",
     "obstacle_insertion",
 )
+# Every task that names something to approach can have these, two of which are younger than version 1.
+VISUAL = VISUAL_EVENTS
 
 # Objects that a distractor burst brings back.
 DISTRACTORS = 5
@@ -34,8 +37,11 @@ def stands_on_plane(task: Task, name: str | None) -> bool:
 def distractors_of(task: Task) -> list[str]:
     """Objects that play no part in the task and share the trigger entity's table or floor, sorted.
 
-    They come back at the height they were taken from, so another support would leave them in the air.
+    They come back at the height they were taken from, so another support would leave them in the air. A suite of our own
+    says which they are in `Task.extra["geometry"]`.
     """
+    if (geometry := task.extra.get("geometry")) is not None:
+        return list(geometry.spares)
     if not stands_on_plane(task, task.trigger_entity):
         return []
     support = support_of(task, task.trigger_entity)
@@ -48,7 +54,9 @@ def distractors_of(task: Task) -> list[str]:
 
 
 def eligible_events(task: Task) -> tuple[str, ...]:
-    """The events that a task can have, by its task file alone (1.6)."""
+    """The events of version 1 that a task can have, by its task file alone (1.6)."""
+    if (geometry := task.extra.get("geometry")) is not None:
+        return tuple(event for event in EVENTS if event in geometry.events)
     trigger = task.trigger_entity
     if trigger is None:
         return ()
@@ -62,3 +70,8 @@ def eligible_events(task: Task) -> tuple[str, ...]:
         "obstacle_insertion": spare >= 1,
     }
     return tuple(event for event in EVENTS if possible[event])
+
+
+def can_have(task: Task, event: str) -> bool:
+    """Whether a task can have an event of any version."""
+    return (event in VISUAL and task.trigger_entity is not None) or event in eligible_events(task)

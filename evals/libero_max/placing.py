@@ -57,6 +57,12 @@ BOX_M = {
     "wooden_cabinet": (-0.12, 0.13, -0.26, 0.11),
     "wooden_two_layer_shelf": (-0.17, 0.18, -0.08, 0.11),
 }
+# The same with everything shut, where it differs.
+SHUT_BOX_M = {
+    "microwave": (-0.18, 0.18, -0.16, 0.12),
+    "white_cabinet": (-0.12, 0.13, -0.11, 0.11),
+    "wooden_cabinet": (-0.12, 0.13, -0.11, 0.11),
+}
 # Of categories that are not in the tables.
 OTHER_RADIUS_M = 0.06
 OTHER_BOX_M = (-0.25, 0.25, -0.25, 0.25)
@@ -97,19 +103,21 @@ class Fixture:
     Attributes:
       pos: [2] x, y of its origin.
       yaw: rotation about the vertical, radians.
-      box: x from, x to, y from, y to in its own frame.
+      box: x from, x to, y from, y to in its own frame, with doors and drawers open.
+      least: the same as the task leaves it, with those shut that it never opens; None where that is `box`.
     """
 
     pos: np.ndarray
     yaw: float
     box: tuple[float, float, float, float]
+    least: tuple[float, float, float, float] | None = None
 
-    def distance(self, spot: np.ndarray) -> float:
-        """From `spot`, [2] in the world, to the box; 0 inside of it."""
+    def distance(self, spot: np.ndarray, *, least: bool = False) -> float:
+        """From `spot`, [2] in the world, to the box, or to the least one; 0 inside of it."""
         c, s = math.cos(self.yaw), math.sin(self.yaw)
         dx, dy = spot - self.pos
         x, y = c * dx + s * dy, c * dy - s * dx
-        x0, x1, y0, y1 = self.box
+        x0, x1, y0, y1 = (least and self.least) or self.box
         return math.hypot(max(x0 - x, 0, x - x1), max(y0 - y, 0, y - y1))
 
 
@@ -140,11 +148,14 @@ class Layout:
             position[name] = np.array(init_state[start : start + 2], np.float64)
         radius = {name: RADIUS_M.get(entities[name].category, OTHER_RADIUS_M) for name in position}
         reset = task.load_reset(policy_seed)
+        opened = _opened(task)
         fixtures = []
         for name, pos in reset.fixture_pos.items():
             w, _, _, z = reset.fixture_quat[name]  # LIBERO turns fixtures about the vertical only
-            box = BOX_M.get(entities[name].category, OTHER_BOX_M)
-            fixtures.append(Fixture(np.array(pos[:2], np.float64), 2 * math.atan2(z, w), box))
+            category = entities[name].category
+            least = None if name in opened else SHUT_BOX_M.get(category)
+            box = BOX_M.get(category, OTHER_BOX_M)
+            fixtures.append(Fixture(np.array(pos[:2], np.float64), 2 * math.atan2(z, w), box, least))
         spots = np.stack(list(position.values()))
         return cls(position, radius, tuple(fixtures), spots.min(0), spots.max(0))
 
@@ -157,8 +168,13 @@ class Layout:
         """The layout with `name` at `spot`."""
         return dataclasses.replace(self, position={**self.position, name: spot})
 
-    def free(self, name: str, spot: np.ndarray, margin: float, spacing: float = SPACING_M) -> bool:
-        """Whether `name` fits at `spot`, [2]: inside the box and its margin, clear of and spaced from everything else."""
+    def free(
+        self, name: str, spot: np.ndarray, margin: float, spacing: float = SPACING_M, *, least: bool = False
+    ) -> bool:
+        """Whether `name` fits at `spot`, [2]: inside the box and its margin, clear of and spaced from everything else.
+
+        With `least`, doors and drawers that the task never opens are shut.
+        """
         if np.any(spot < self.low - margin) or np.any(spot > self.high + margin):
             return False
         reach = self.radius[name] + GAP_M
@@ -167,13 +183,39 @@ class Layout:
             for other, pos in self.position.items()
             if other != name
         )
-        return objects and all(fixture.distance(spot) >= reach for fixture in self.fixtures)
+        return objects and all(fixture.distance(spot, least=least) >= reach for fixture in self.fixtures)
 
 
-def free_direction(layout: Layout, name: str, distance: float, seed: int) -> tuple[float, float] | None:
-    """A direction in which `name` can move by `distance`: the one that `seed` picks among the free ones, None if none is."""
+def _opened(task: Task) -> set[str]:
+    """Fixtures that the goal names or that start open."""
+    problem = task.extra.get("bddl")
+    start = (
+        [] if problem is None else [task.entity_of(atom.args[0]) for atom in problem.init if atom.predicate == "open"]
+    )
+    return {*task.goal_entities, *(name for name in start if name is not None)}
+
+
+def free_direction(
+    layout: Layout, name: str, distance: float, seed: int, *, grasped: str | None = None
+) -> tuple[float, float] | None:
+    """A direction in which `name` can move by `distance`: the one that `seed` picks among the free ones, None if none is.
+
+    Args:
+      layout: where everything is.
+      name: what is moved.
+      distance: metres.
+      seed: picks among the free directions.
+      grasped: what the task grasps, where that is not what is moved. No gripper closes around `name` then: in a crowded
+        layout, where no direction is free, it need only be clear of everything, but spaced from this.
+    """
     start = layout.position[name]
     spots = [d for d in DIRECTIONS if layout.free(name, start + distance * np.array(d), REACH_MARGIN_M)]
+    if not spots and grasped is not None:
+        away = layout.position[grasped]
+        for d in DIRECTIONS:
+            spot = start + distance * np.array(d)
+            if np.linalg.norm(spot - away) >= SPACING_M and layout.free(name, spot, REACH_MARGIN_M, 0.0, least=True):
+                spots.append(d)
     return spots[seed % len(spots)] if spots else None
 
 

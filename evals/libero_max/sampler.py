@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from evals.libero_max.eligibility import DISTRACTORS, EVENTS, distractors_of, eligible_events, support_of
+from evals.libero_max.eligibility import DISTRACTORS, EVENTS, can_have, distractors_of, support_of
 from evals.libero_max.placing import Layout, free_direction, free_offset, free_ring
 from mjx_bench.cases import EVENT_OPERATION, EVENT_ORDER, Manifest, stable_seed
 from mjx_bench.errors import BenchError, unknown_name
@@ -22,12 +22,17 @@ SAMPLER = "mjx-bench-plain-v1"
 DRAWS = (0, 1)
 TRIGGER_DISTANCE_M = 0.18
 
-# Parameters by draw: sections 2.1 to 2.5.
+# Parameters by draw: sections 2.1 to 2.8.
 LIGHT_SCALE = (0.2, 1.8)
 CAMERA = (
     {"delta_position_m": [0.06, 0.0, 0.02], "yaw_degrees": 18.0, "delta_fovy_degrees": 12.0},
     {"delta_position_m": [-0.06, 0.03, 0.0], "yaw_degrees": -22.0, "delta_fovy_degrees": -12.0},
 )
+THEME = (
+    {"rgb_permutation": [2, 0, 1], "rgb_multiplier": [0.70, 1.15, 1.30]},
+    {"rgb_permutation": [1, 2, 0], "rgb_multiplier": [1.25, 0.70, 1.10]},
+)
+NOISE = ({"noise_std": 24.0, "occlusion_fraction": 0.08}, {"noise_std": 36.0, "occlusion_fraction": 0.16})
 RELOCATION_M = (0.06, 0.12)
 OBSTACLE_OFFSET_M = ((0.14, 0.0), (0.0, -0.14))
 
@@ -35,6 +40,8 @@ OBSTACLE_OFFSET_M = ((0.14, 0.0), (0.0, -0.14))
 _LABELS = {
     "illumination_switch": ("OBS", ("high", "high"), "continue"),
     "camera_shift": ("OBS", ("high", "high"), "continue"),
+    "visual_theme_switch": ("OBS", ("high", "high"), "continue"),
+    "sensor_noise_onset": ("OBS", ("high", "high"), "continue"),
     "target_relocation": ("GEO", ("medium", "high"), "replan"),
     "receptacle_relocation": ("GEO", ("medium", "high"), "replan"),
     "distractor_burst": ("CLUTTER", ("high", "high"), "continue"),
@@ -61,7 +68,7 @@ def sample_manifest(
       tasks: what to choose from.
       n: number of cases.
       seed: of the choice.
-      events: which events; None for every one of `EVENTS` that some task is eligible for.
+      events: which events, of any version; None for every one of `EVENTS` that some task is eligible for.
       init_states: rows of the tasks' initial states to choose from.
       policy_seed: of every case.
       query_interval: Q of the protocol.
@@ -79,8 +86,8 @@ def sample_manifest(
     if not tasks:
         raise BenchError("no tasks to sample from; name at least one suite")
     for event in events or ():
-        if event not in EVENTS:
-            raise unknown_name("event", event, EVENTS)
+        if event not in EVENT_ORDER:
+            raise unknown_name("event", event, EVENT_ORDER)
     rows = sorted(set(init_states))
     for task in tasks:
         have = len(task.load_init_states())
@@ -93,7 +100,7 @@ def sample_manifest(
         queue = [
             _Candidate(task, row, event, draw)
             for task in tasks
-            if event in eligible_events(task)
+            if can_have(task, event)
             for row in rows
             for draw in DRAWS
         ]
@@ -158,8 +165,7 @@ def _choose(queues: dict[str, list[_Candidate]], n: int, seed: int, policy_seed:
             heapq.heappop(heap)
             place = (candidate.task.suite, candidate.task.index, candidate.row)
             if place not in layouts:
-                state = candidate.task.load_init_states()[candidate.row]
-                layouts[place] = Layout.of(candidate.task, state, policy_seed)
+                layouts[place] = _layout(candidate.task, candidate.row, policy_seed)
             case = _make_case(candidate, layouts[place], policy_seed)
             if case is not None:
                 cases.append(case)
@@ -167,6 +173,14 @@ def _choose(queues: dict[str, list[_Candidate]], n: int, seed: int, policy_seed:
                 turns.append(event)
                 break
     return cases
+
+
+def _layout(task: Task, row: int, policy_seed: int) -> Layout:
+    """What stands where in an initial state; a suite of our own says so in `Task.extra["geometry"]`."""
+    if (geometry := task.extra.get("geometry")) is not None:
+        layout: Layout = geometry.layout(row)
+        return layout
+    return Layout.of(task, task.load_init_states()[row], policy_seed)
 
 
 def _make_case(c: _Candidate, layout: Layout, policy_seed: int) -> dict[str, Any] | None:
@@ -223,11 +237,21 @@ def _camera(task: Task, layout: Layout, event: str, draw: int, seed: int) -> _Ma
     return {"camera": "agentview", "calibration": "fixed_global_viewpoint", **CAMERA[draw]}, []
 
 
+def _theme(task: Task, layout: Layout, event: str, draw: int, seed: int) -> _Made:
+    return dict(THEME[draw]), []
+
+
+def _noise(task: Task, layout: Layout, event: str, draw: int, seed: int) -> _Made:
+    return {**NOISE[draw], "seed": seed}, []
+
+
 def _relocation(task: Task, layout: Layout, event: str, draw: int, seed: int) -> _Made:
-    name = task.trigger_entity if event == "target_relocation" else task.receptacle
+    target = task.trigger_entity
+    name = target if event == "target_relocation" else task.receptacle
     assert name is not None
     distance = RELOCATION_M[draw]
-    direction = free_direction(layout, name, distance, stable_seed(seed, "direction"))
+    grasped = None if name == target else target
+    direction = free_direction(layout, name, distance, stable_seed(seed, "direction"), grasped=grasped)
     if direction is None:
         return None
     return {
@@ -280,6 +304,8 @@ def _distractors(task: Task, layout: Layout, event: str, draw: int, seed: int) -
 _CHANGES: dict[str, Callable[[Task, Layout, str, int, int], _Made]] = {
     "illumination_switch": _light,
     "camera_shift": _camera,
+    "visual_theme_switch": _theme,
+    "sensor_noise_onset": _noise,
     "target_relocation": _relocation,
     "receptacle_relocation": _relocation,
     "distractor_burst": _distractors,

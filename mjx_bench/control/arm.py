@@ -18,8 +18,9 @@ from mjx_bench.task import Robot
 if TYPE_CHECKING:
     import mujoco
 
-# Speed of the gripper's internal command in normalised units a substep (robosuite's Panda gripper).
-GRIPPER_SPEED = 0.01
+# Speed of the gripper's internal command in normalised units a second: robosuite's Panda gripper moves by 0.01 a substep
+# of 2 ms.
+GRIPPER_SPEED = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +36,7 @@ class ArmIndex:
       torque_low, torque_high: [7] Nm.
       grip_actuators: int [2] finger position servos.
       grip_bias, grip_scale: [2] finger target = bias + scale * command, metres.
+      grip_step: what the command moves by in a substep.
     """
 
     qpos: np.ndarray
@@ -48,6 +50,7 @@ class ArmIndex:
     grip_actuators: np.ndarray
     grip_bias: np.ndarray
     grip_scale: np.ndarray
+    grip_step: float
 
 
 def index_arm(model: mujoco.MjModel, robot: Robot) -> ArmIndex:
@@ -86,6 +89,7 @@ def index_arm(model: mujoco.MjModel, robot: Robot) -> ArmIndex:
         grip_actuators=np.array(grips, np.int64),
         grip_bias=0.5 * (grip_range[:, 1] + grip_range[:, 0]),
         grip_scale=0.5 * (grip_range[:, 1] - grip_range[:, 0]),
+        grip_step=GRIPPER_SPEED * float(model.opt.timestep),
     )
 
 
@@ -134,11 +138,17 @@ def solve_lower_transposed(low: np.ndarray, x: np.ndarray) -> None:
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def drive_gripper(
-    action: float, command: np.ndarray, ctrl: np.ndarray, actuators: np.ndarray, bias: np.ndarray, scale: np.ndarray
+    action: float,
+    step: float,
+    command: np.ndarray,
+    ctrl: np.ndarray,
+    actuators: np.ndarray,
+    bias: np.ndarray,
+    scale: np.ndarray,
 ) -> None:
     """Moves one lane's finger commands by the sign of `action` (+1 closes, -1 opens, 0 holds) and writes the servos."""
     direction = np.sign(action)
-    command[0] = min(max(command[0] - GRIPPER_SPEED * direction, -1.0), 1.0)
-    command[1] = min(max(command[1] + GRIPPER_SPEED * direction, -1.0), 1.0)
+    command[0] = min(max(command[0] - step * direction, -1.0), 1.0)
+    command[1] = min(max(command[1] + step * direction, -1.0), 1.0)
     for f in range(2):
         ctrl[actuators[f]] = bias[f] + scale[f] * command[f]

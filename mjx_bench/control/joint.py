@@ -25,7 +25,7 @@ def _torques(
     qpos: Array, qvel: Array, bias: Array, inertia: Array, ctrl: Array,
     goal_joint: Array, gripper: Array, stale: Array, reset_joint: Array, reset_mass: Array,
     qadr: Array, dof: Array, mass_adr: Array, act: Array, low: Array, high: Array,
-    grip_act: Array, grip_bias: Array, grip_scale: Array,
+    grip_step: float, grip_act: Array, grip_bias: Array, grip_scale: Array,
 ) -> None:  # fmt: skip
     wanted = np.empty(7)
     mass = np.empty((7, 7))
@@ -51,7 +51,7 @@ def _torques(
             for c in range(7):
                 s += mass[k, c] * wanted[c]
             ctrl[i, act[k]] = min(max(s, low[k]), high[k])
-        drive_gripper(actions[row, 7], gripper[i], ctrl[i], grip_act, grip_bias, grip_scale)
+        drive_gripper(actions[row, 7], grip_step, gripper[i], ctrl[i], grip_act, grip_bias, grip_scale)
 
 
 def joint_position(
@@ -69,5 +69,5 @@ def joint_position(
         ids, actions, new_goal, fields.qpos, fields.qvel, fields.qfrc_bias, fields.M, fields.ctrl,
         state.goal_joint, state.gripper, state.stale, state.reset_joint, state.reset_mass,
         arm.qpos, arm.dof, arm.mass, arm.actuators, arm.torque_low, arm.torque_high,
-        arm.grip_actuators, arm.grip_bias, arm.grip_scale,
+        arm.grip_step, arm.grip_actuators, arm.grip_bias, arm.grip_scale,
     )  # fmt: skip

@@ -77,7 +77,7 @@ def _torques(
     goal_pos: Array, goal_mat: Array, gripper: Array, stale: Array,
     reset_pos: Array, reset_mat: Array, reset_joint: Array, reset_jac: Array, reset_mass: Array,
     qadr: Array, dof: Array, mass_adr: Array, site: int, root: int, act: Array, low: Array, high: Array,
-    grip_act: Array, grip_bias: Array, grip_scale: Array,
+    grip_step: float, grip_act: Array, grip_bias: Array, grip_scale: Array,
 ) -> None:  # fmt: skip
     jac = np.empty((6, 7))
     mass = np.empty((7, 7))
@@ -181,7 +181,7 @@ def _torques(
             for c in range(7):
                 s += mass[k, c] * posture[c]
             ctrl[i, act[k]] = min(max(s, low[k]), high[k])
-        drive_gripper(actions[row, 6], gripper[i], ctrl[i], grip_act, grip_bias, grip_scale)
+        drive_gripper(actions[row, 6], grip_step, gripper[i], ctrl[i], grip_act, grip_bias, grip_scale)
 
 
 def osc_pose(ids: Array, actions: Array, new_goal: bool, fields: Fields, state: ControllerState, arm: ArmIndex) -> None:
@@ -202,5 +202,5 @@ def osc_pose(ids: Array, actions: Array, new_goal: bool, fields: Fields, state: 
         state.goal_pos, state.goal_mat, state.gripper, state.stale,
         state.reset_pos, state.reset_mat, state.reset_joint, state.reset_jac, state.reset_mass,
         arm.qpos, arm.dof, arm.mass, arm.site, arm.root, arm.actuators, arm.torque_low, arm.torque_high,
-        arm.grip_actuators, arm.grip_bias, arm.grip_scale,
+        arm.grip_step, arm.grip_actuators, arm.grip_bias, arm.grip_scale,
     )  # fmt: skip

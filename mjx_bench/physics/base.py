@@ -68,8 +68,8 @@ class Snapshot:
     """Everything of one lane that later steps depend on; restoring it continues with the same bits.
 
     Attributes:
-      arrays: by name: `state` (MuJoCo's mjSTATE_INTEGRATION row), `body_pos` and `body_quat` of the lane's model,
-        `controller.*` (`ControllerState`) and `signals.*` (`Signals`).
+      arrays: by name: `state` (MuJoCo's mjSTATE_INTEGRATION row), `model.*` (fields of the lane's model), `controller.*`
+        (`ControllerState`) and `signals.*` (`Signals`).
       parked: objects out of the scene.
       visual: visual edits so far, in order.
       steps: control steps executed since the lane was loaded.
@@ -79,6 +79,11 @@ class Snapshot:
     parked: Mapping[str, Parked]
     visual: tuple[Visual, ...]
     steps: int
+
+    def part(self, prefix: str) -> dict[str, np.ndarray]:
+        """The arrays whose names begin with `prefix` and a dot, by the rest of the name."""
+        start = prefix + "."
+        return {name.removeprefix(start): value for name, value in self.arrays.items() if name.startswith(start)}
 
     def digest(self) -> str:
         """SHA-256 of the arrays' bytes, by name; without the signals, whose columns depend on what is asked of a lane."""
@@ -117,6 +122,7 @@ class Pose:
       body_pos, body_quat: [nbody, 3] and [nbody, 4] of the lane's model, which hold where its fixtures stand.
       visual: visual edits so far, in order.
       steps: control steps executed since the lane was loaded.
+      fields: further fields of the lane's model that differ from the scene's.
     """
 
     qpos: np.ndarray
@@ -124,6 +130,7 @@ class Pose:
     body_quat: np.ndarray
     visual: tuple[Visual, ...] = ()
     steps: int = 0
+    fields: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 class Physics(Protocol):
@@ -136,8 +143,30 @@ class Physics(Protocol):
     index: SignalIndex
     signals: Signals
 
-    def load(self, lane: int, init_state: np.ndarray, reset: Reset) -> None:
-        """Restores an initial state [1 + nq + nv] (time, qpos, qvel) with the fixtures and the controller of `reset`."""
+    def load(
+        self, lane: int, init_state: np.ndarray, reset: Reset, fields: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """Restores an initial state [1 + nq + nv] (time, qpos, qvel) with the fixtures and the controller of `reset`.
+
+        Args:
+          lane: which.
+          init_state: what to start from.
+          reset: fixture poses, which come after `fields`, and the controller's memory.
+          fields: of the lane's model, where they differ from the scene's (`Task.load_fields`).
+        """
+        ...
+
+    def announce(self, ids: np.ndarray, actions: np.ndarray, counts: np.ndarray) -> None:
+        """Says which actions the next control steps of the lanes `ids` will bring, unless a lane ends or is edited before.
+
+        A compiled engine executes them now, in one program, and its control steps then only show what came out. An engine
+        that steps as it is asked to has nothing to do here.
+
+        Args:
+          ids: int32 [n], ascending.
+          actions: [n, Q, A].
+          counts: int [n] how many of the Q belong to each lane.
+        """
         ...
 
     def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:

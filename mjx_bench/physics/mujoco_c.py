@@ -20,14 +20,15 @@ from mjx_bench.control.osc import osc_pose
 from mjx_bench.control.state import ControllerState, Fields
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.lane_arrays import LaneArrays
-from mjx_bench.observe.looks import looks_of
-from mjx_bench.physics.base import ControlLaw, Edit, Kinematics, Park, Parked, Pose, SetPosition, Snapshot, Visual
+from mjx_bench.physics.base import ControlLaw, Edit, Kinematics, Parked, Pose, Snapshot, Visual
+from mjx_bench.physics.edits import Editable, apply_edits
 from mjx_bench.physics.scene import SceneModel
 from mjx_bench.signals import Signals
 from mjx_bench.task import Reset
 
 CONTROL_LAWS: Mapping[str, ControlLaw] = {"osc_pose": osc_pose, "joint_position": joint_position}
 
+_POSED = ("body_pos", "body_quat")
 _VEL = mujoco.mjtStage.mjSTAGE_VEL.value
 # What each of MuJoCo's warnings means for the lane that raised it.
 _WARNINGS = {
@@ -69,16 +70,17 @@ class MujocoC:
         self._substeps = substeps
         self._batch = mujoco.batch.Batch(scene.model, nsim=lanes, nthread=threads, persistent=True)
         self._fields = Fields(**{f.name: self._batch.bind(f.name) for f in dataclasses.fields(Fields)})
-        # Fixtures are static bodies of the model, and each lane has its own.
-        self._body_pos = self._batch.expand("body_pos")
-        self._body_quat = self._batch.expand("body_quat")
+        # Fields of the model that each lane has its own of. Fixtures are static bodies: their poses always are.
+        self._model = {name: self._batch.expand(name) for name in _POSED}
         self._controller = ControllerState.zeros(lanes)
         self._parked: list[dict[str, Parked]] = [{} for _ in range(lanes)]
         self._visual: list[tuple[Visual, ...]] = [() for _ in range(lanes)]
         self._steps = np.zeros(lanes, np.int64)
         self._warnings = self._batch.warning[:, :, 1].copy()
 
-    def load(self, lane: int, init_state: np.ndarray, reset: Reset) -> None:
+    def load(
+        self, lane: int, init_state: np.ndarray, reset: Reset, fields: Mapping[str, np.ndarray] | None = None
+    ) -> None:
         model, f = self.scene.model, self._fields
         if init_state.shape != (1 + model.nq + model.nv,):
             raise BenchError(
@@ -87,12 +89,11 @@ class MujocoC:
             )
         ids = np.array([lane], np.int32)
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
-        self._body_pos[lane] = model.body_pos
-        self._body_quat[lane] = model.body_quat
+        self._write_model(lane, fields or {})
         for name, pos in reset.fixture_pos.items():
             body = self.scene.entity_body[self.index.entity(name)]
-            self._body_pos[lane, body] = pos
-            self._body_quat[lane, body] = reset.fixture_quat[name]
+            self._model["body_pos"][lane, body] = pos
+            self._model["body_quat"][lane, body] = reset.fixture_quat[name]
         f.time[lane] = init_state[0]
         f.qpos[lane] = init_state[1 : 1 + model.nq]
         f.qvel[lane] = init_state[1 + model.nq :]
@@ -101,6 +102,16 @@ class MujocoC:
         self._visual[lane] = ()
         self._steps[lane] = 0
         self._forward(ids)
+
+    def _write_model(self, lane: int, fields: Mapping[str, np.ndarray]) -> None:
+        """Gives a lane `fields` of the model, and the scene's own in all others."""
+        for name in fields.keys() - self._model.keys():
+            self._model[name] = self._batch.expand(name)
+        for name, rows in self._model.items():
+            rows[lane] = fields.get(name, getattr(self.scene.model, name))
+
+    def announce(self, ids: np.ndarray, actions: np.ndarray, counts: np.ndarray) -> None:
+        """Nothing to do: this engine steps when it is asked to."""
 
     def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:
         actions = np.ascontiguousarray(actions, np.float64)
@@ -134,7 +145,7 @@ class MujocoC:
     def _entity_now(self, ids: np.ndarray) -> np.ndarray:
         """[n, E, 3] positions that events read and write: the free joint's, or the model's for a fixture."""
         scene = self.scene
-        now = self._body_pos[ids[:, None], scene.entity_body]
+        now = self._model["body_pos"][ids[:, None], scene.entity_body]
         for e, adr in enumerate(scene.entity_qpos):
             if adr >= 0:
                 now[:, e] = self._fields.qpos[ids, adr : adr + 3]
@@ -167,31 +178,29 @@ class MujocoC:
         )
 
     def poses(self, ids: np.ndarray) -> list[Pose]:
-        qpos, body_pos, body_quat = self._fields.qpos[ids], self._body_pos[ids], self._body_quat[ids]
         return [
-            Pose(qpos[i], body_pos[i], body_quat[i], self._visual[lane], int(self._steps[lane]))
-            for i, lane in enumerate(ids.tolist())
+            Pose(
+                self._fields.qpos[lane].copy(),
+                visual=self._visual[lane],
+                steps=int(self._steps[lane]),
+                **{name: self._model[name][lane].copy() for name in _POSED},
+                fields={name: rows[lane].copy() for name, rows in self._model.items() if name not in _POSED},
+            )
+            for lane in ids.tolist()
         ]
 
     def snapshot(self, lane: int) -> Snapshot:
-        arrays = {
-            "state": self._batch.state[lane].copy(),
-            "body_pos": self._body_pos[lane].copy(),
-            "body_quat": self._body_quat[lane].copy(),
-        }
+        arrays = {"state": self._batch.state[lane].copy()}
+        arrays |= {f"model.{name}": rows[lane].copy() for name, rows in self._model.items()}
         for prefix, part in self._parts():
             arrays |= {f"{prefix}.{name}": value for name, value in part.row(lane).items()}
         return Snapshot(arrays, dict(self._parked[lane]), self._visual[lane], int(self._steps[lane]))
 
     def restore(self, lane: int, snapshot: Snapshot) -> None:
-        arrays = snapshot.arrays
-        self._batch.state[lane] = arrays["state"]
-        self._body_pos[lane] = arrays["body_pos"]
-        self._body_quat[lane] = arrays["body_quat"]
+        self._batch.state[lane] = snapshot.arrays["state"]
+        self._write_model(lane, snapshot.part("model"))
         for prefix, part in self._parts():
-            part.set_row(
-                lane, {k.removeprefix(prefix + "."): v for k, v in arrays.items() if k.startswith(prefix + ".")}
-            )
+            part.set_row(lane, snapshot.part(prefix))
         self._parked[lane] = dict(snapshot.parked)
         self._visual[lane] = snapshot.visual
         self._steps[lane] = snapshot.steps
@@ -205,39 +214,14 @@ class MujocoC:
         return self._parked[lane]
 
     def edit(self, lane: int, edits: list[Edit]) -> None:
-        for edit in edits:
-            if isinstance(edit, Visual):
-                visual = (*self._visual[lane], dataclasses.replace(edit, step=int(self._steps[lane])))
-                looks_of(self.scene.model, visual)  # an edit that no renderer could show is refused here
-                self._visual[lane] = visual
-                continue
-            e = self.index.entity(edit.entity)
-            qpos, dof = self.scene.entity_qpos[e], self.scene.entity_dof[e]
-            if qpos < 0:
-                self._body_pos[lane, self.scene.entity_body[e]] = edit.pos
-                continue
-            coordinates = self._fields.qpos[lane, qpos : qpos + 7]
-            if isinstance(edit, Park):
-                self._parked[lane][edit.entity] = Parked(coordinates[:3].copy(), coordinates[3:].copy())
-            coordinates[:3] = edit.pos
-            if isinstance(edit, SetPosition) and edit.quat is not None:
-                coordinates[3:] = edit.quat
-            self._fields.qvel[lane, dof : dof + 6] = 0.0
-            self._carry_weight(lane, e, carried=isinstance(edit, Park) and edit.floating)
-            if isinstance(edit, SetPosition):
-                self._parked[lane].pop(edit.entity, None)
+        f, model = self._fields, self._model
+        mass = model["body_mass"][lane] if "body_mass" in model else self.scene.model.body_mass
+        editable = Editable(
+            f.qpos[lane], f.qvel[lane], f.xfrc_applied[lane], model["body_pos"][lane], mass, self._parked[lane]
+        )
+        steps = int(self._steps[lane])
+        self._visual[lane] = apply_edits(self.scene, editable, edits, self._visual[lane], steps)
         self._forward(np.array([lane], np.int32))
-
-    def _carry_weight(self, lane: int, entity: int, *, carried: bool) -> None:
-        """Holds a parked object in the air by the opposite of its weight, which leaves it exactly still.
-
-        Pinning its coordinates instead would have to be repeated, and would restart the step that follows each time.
-        """
-        bodies = self.scene.entity_bodies[entity]
-        force = self._fields.xfrc_applied[lane]
-        force[bodies] = 0.0
-        if carried:
-            force[bodies, :3] = -self.scene.model.body_mass[bodies, None] * self.scene.model.opt.gravity
 
     def _forward(self, ids: np.ndarray) -> None:
         """Makes pose, velocity and the signals that events read current for lanes whose state was written."""
@@ -250,4 +234,4 @@ class MujocoC:
 
         What still holds this object, such as the cycle of a finished runner, then holds no model until it is collected.
         """
-        del self._batch, self._fields, self._body_pos, self._body_quat, self.scene
+        del self._batch, self._fields, self._model, self.scene

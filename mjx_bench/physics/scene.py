@@ -21,7 +21,7 @@ class SceneModel:
     """A compiled scene.
 
     Attributes:
-      model: texture-free, with contact sensors for every touch pair.
+      model: texture-free, with contact sensors for every touch pair if they were asked for.
       index: columns of the signals.
       arm: addresses of the arm.
       entity_body: int [E] root bodies.
@@ -32,6 +32,7 @@ class SceneModel:
       joint_qpos: int [J] articulation joints.
       touch_sensor: int [S] addresses in sensordata of the sensors of all pairs, pair by pair.
       touch_start: int [P] where each pair's begin.
+      touch_geoms: P pairs of int arrays: the geoms of either side, for an engine that reads its own contacts.
       gripper_qpos: int [2] finger joints.
       hand_body: body whose orientation is reported.
     """
@@ -47,12 +48,18 @@ class SceneModel:
     joint_qpos: np.ndarray
     touch_sensor: np.ndarray
     touch_start: np.ndarray
+    touch_geoms: tuple[tuple[np.ndarray, np.ndarray], ...]
     gripper_qpos: np.ndarray
     hand_body: int
 
 
-def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...]) -> SceneModel:
-    """Compiles `scene` with a contact sensor for every pair in `touches`.
+def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...], *, sensors: bool = True) -> SceneModel:
+    """Compiles `scene` for engines that report the contacts of every pair in `touches`.
+
+    Args:
+      scene: what to compile.
+      touches: pairs of names.
+      sensors: adds contact sensors, for an engine whose contacts cannot be read otherwise.
 
     Raises:
       BenchError: a part of the robot is missing in the model.
@@ -61,31 +68,36 @@ def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...]) -> SceneMo
     spec.memory = ARENA_BYTES
     plain = spec.compile()
     touching = {name: _touching(plain, scene, name) for name in {n for pair in touches for n in pair}}
-    sensors = [[_add_touch(spec, x, y) for x in touching[a] for y in touching[b]] for a, b in touches]
-    model = spec.compile() if touches else plain
-    stages = {model.sensor_needstage[model.sensor(s).id] for group in sensors for s in group}
+    groups = [[_add_touch(spec, x, y) for x in touching[a] for y in touching[b]] for a, b in touches if sensors]
+    model = spec.compile() if groups else plain
+    stages = {model.sensor_needstage[model.sensor(s).id] for group in groups for s in group}
     assert stages <= {int(mujoco.mjtStage.mjSTAGE_POS)}, "engines read touches together with poses"
 
-    entities = tuple(scene.entities)
-    regions = tuple(scene.regions)
-    joints = tuple(dict.fromkeys(j for e in scene.entities.values() for j in e.joints))
-    body = np.array([model.body(scene.entities[e].body).id for e in entities], np.int64)
-    free = [scene.entities[e].free_joint for e in entities]
+    index = signal_index(scene, touches)
+    body = np.array([model.body(scene.entities[e].body).id for e in index.entities], np.int64)
+    free = [scene.entities[e].free_joint for e in index.entities]
     return SceneModel(
         model=model,
-        index=SignalIndex(entities, regions, joints, touches),
+        index=index,
         arm=index_arm(model, scene.robot),
         entity_body=body,
         entity_qpos=np.array([model.joint(j).qposadr[0] if j else -1 for j in free], np.int64),
         entity_dof=np.array([model.joint(j).dofadr[0] if j else -1 for j in free], np.int64),
         entity_bodies=tuple(_subtree(model, b) for b in body),
-        region_site=np.array([model.site(r).id for r in regions], np.int64),
-        joint_qpos=np.array([model.joint(j).qposadr[0] for j in joints], np.int64),
-        touch_sensor=np.array([model.sensor(s).adr[0] for group in sensors for s in group], np.int64),
-        touch_start=np.cumsum([0, *(len(group) for group in sensors[:-1])])[: len(sensors)],
+        region_site=np.array([model.site(r).id for r in index.regions], np.int64),
+        joint_qpos=np.array([model.joint(j).qposadr[0] for j in index.joints], np.int64),
+        touch_sensor=np.array([model.sensor(s).adr[0] for group in groups for s in group], np.int64),
+        touch_start=np.cumsum([0, *(len(group) for group in groups[:-1])])[: len(groups)],
+        touch_geoms=tuple((_geoms(plain, scene, a), _geoms(plain, scene, b)) for a, b in touches),
         gripper_qpos=np.array([model.joint(j).qposadr[0] for j in scene.robot.gripper_joints], np.int64),
         hand_body=model.body(scene.robot.hand_body).id,
     )
+
+
+def signal_index(scene: Scene, touches: tuple[tuple[str, str], ...]) -> SignalIndex:
+    """The columns of the signals of `scene`: everything in it, and the contacts of the pairs `touches`."""
+    joints = tuple(dict.fromkeys(j for e in scene.entities.values() for j in e.joints))
+    return SignalIndex(tuple(scene.entities), tuple(scene.regions), joints, touches)
 
 
 def _subtree(model: mujoco.MjModel, root: int) -> np.ndarray:
@@ -116,6 +128,15 @@ def _touching(model: mujoco.MjModel, scene: Scene, name: str) -> list[Part]:
     if in_tree == counted:
         return [(mujoco.mjtObj.mjOBJ_XBODY, entity.body)]
     return [(mujoco.mjtObj.mjOBJ_GEOM, g) for g in sorted(counted)]
+
+
+def _geoms(model: mujoco.MjModel, scene: Scene, name: str) -> np.ndarray:
+    """Ids of the geoms of an entity or a finger that count as touching."""
+    if name in FINGERS:
+        names: tuple[str, ...] = scene.robot.finger_geoms[FINGERS.index(name)]
+    else:
+        names = scene.entities[name].contact_geoms
+    return np.array([model.geom(g).id for g in names], np.int64)
 
 
 def _add_touch(spec: mujoco.MjSpec, a: Part, b: Part) -> str:

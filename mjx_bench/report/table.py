@@ -24,8 +24,6 @@ COLUMNS = (
     "answered",
     "stale",
 )
-# Left out of a terminal that is too narrow, first ones first; the Markdown page has them all.
-DISPENSABLE = ("answered", "broken / base", "triggered", "void", "stale", "pairs", "95% CI", "failed", "kept", "gained")
 LEGEND = (
     "base, dynamic: successes at any step, and at the last where that differs. Δ: dynamic minus base. kept, gained, broken, "
     "failed: both arms succeed, only dynamic, only base, neither. broken / base: share of base successes that the event "
@@ -82,35 +80,40 @@ def title(summary: dict[str, Any]) -> str:
 
 
 def render(summary: dict[str, Any], width: int = 120) -> RenderableType:
-    """The table with its legend and notes, for a rich console of `width` characters."""
+    """The table with its legend and notes, for a rich console of `width` characters.
+
+    What does not fit beside the events goes below, under the events again.
+    """
     from rich import box
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     body = rows(summary)
-    columns = _fitting(body, width)
-    table = Table(title=title(summary), box=box.SIMPLE_HEAVY, padding=(0, 1, 0, 0), title_justify="left")
-    for i in columns:
-        # Figures that wrap cannot be compared down a column.
-        table.add_column(COLUMNS[i], justify="left" if i == 0 else "right", no_wrap=True)
-    for cells in body:
-        if cells is body[-1]:
-            table.add_section()
-        table.add_row(*(cells[i] for i in columns), style="bold" if cells is body[-1] else None)
+    tables = []
+    for columns in _panels(body, width):
+        table = Table(box=box.SIMPLE_HEAVY, padding=(0, 1, 0, 0))
+        for i in columns:
+            table.add_column(COLUMNS[i], justify="left" if i == 0 else "right", overflow="fold")
+        for cells in body:
+            if cells is body[-1]:
+                table.add_section()
+            table.add_row(*(cells[i] for i in columns), style="bold" if cells is body[-1] else None)
+        tables.append(table)
     notes = [Text(f"note: {n}", style="bold red" if n.startswith("FAULT") else "yellow") for n in summary["notes"]]
-    return Group(table, Text(LEGEND, style="dim"), *notes)
+    return Group(Text(title(summary), style="italic"), *tables, Text(LEGEND, style="dim"), *notes)
 
 
-def _fitting(body: list[tuple[str, ...]], width: int) -> list[int]:
-    """Indices of the columns that fit: a column takes its widest cell and two characters of space."""
-    keep = list(range(len(COLUMNS)))
-    wide = [max(len(cells[i]) for cells in (COLUMNS, *body)) + 2 for i in keep]
-    for name in DISPENSABLE:
-        if sum(wide[i] for i in keep) + 2 <= width:
-            break
-        keep.remove(COLUMNS.index(name))
-    return keep
+def _panels(body: list[tuple[str, ...]], width: int) -> list[list[int]]:
+    """Indices of the columns of each table: the events, then as many as fit, and at least one."""
+    # A column takes its widest cell and two characters of space, a table two more.
+    wide = [max(len(cells[i]) for cells in (COLUMNS, *body)) + 2 for i in range(len(COLUMNS))]
+    panels: list[list[int]] = [[0]]
+    for i in range(1, len(COLUMNS)):
+        if len(panels[-1]) > 1 and sum(wide[j] for j in panels[-1]) + wide[i] + 2 > width:
+            panels.append([0])
+        panels[-1].append(i)
+    return panels
 
 
 def to_markdown(summary: dict[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""The native suite: twelve tabletop tasks of our own building, made for every engine."""

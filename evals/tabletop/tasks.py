@@ -1,0 +1,173 @@
+"""The native suite as a source of tasks: list them, load them as `mjx_bench.task.Task`. Nothing is built ahead or cached."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evals.tabletop import instances as making
+from evals.tabletop.geometry import Geometry
+from evals.tabletop.instances import TEMPLATE, Instances
+from evals.tabletop.panda import ROBOT
+from evals.tabletop.recipes import RECIPES, Recipe
+from evals.tabletop.room import CAMERAS, SUBSTEPS
+from mjx_bench.errors import BenchError
+from mjx_bench.manifest import Case
+from mjx_bench.task import Atom, ControllerReset, Placement, Reset, Scene, Task
+
+if TYPE_CHECKING:
+    import mujoco
+
+SUITE = "tabletop"
+VERSION = "1"  # of the generators: changes when an index comes to stand for another instance
+CONTROL_HZ = 20
+HOLD = (0.0,) * 7
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskRow:
+    """What `mjx-bench tasks` shows of a task."""
+
+    suite: str
+    index: int
+    name: str
+    instruction: str
+    goal: tuple[Atom, ...]
+    horizon: int
+
+
+def suites() -> tuple[str, ...]:
+    """The one suite."""
+    return (SUITE,)
+
+
+def variant_suites() -> tuple[str, ...]:
+    """None."""
+    return ()
+
+
+def task_table(suite: str) -> list[TaskRow]:
+    """The tasks; no simulator is imported."""
+    return [TaskRow(suite, i, r.name, r.instruction, r.goal, r.horizon) for i, r in enumerate(RECIPES)]
+
+
+def load_task(suite: str, index: int, *, seeds: Sequence[int] = ()) -> Task:
+    """The task `index`.
+
+    Raises:
+      BenchError: no such task.
+    """
+    if not 0 <= index < len(RECIPES):
+        raise BenchError(f"{suite} task {index}: expected 0..{len(RECIPES) - 1}")
+    return _task(index)
+
+
+def load_case(case: Case, *, seeds: Sequence[int] = ()) -> Task:
+    """The task of a case; there are no variants."""
+    return load_task(case.task_suite_name, case.task_index)
+
+
+def missing_source(case: Case) -> str | None:
+    """Nothing is ever missing."""
+    return None
+
+
+def prepare(cases: Sequence[Case], *, workers: int = 1, progress: Callable[[str], None] | None = None) -> list[str]:
+    """Nothing to build; one line for every case that names no task."""
+    return [
+        f"case {case.case_id!r}: {case.task_suite_name} has tasks 0..{len(RECIPES) - 1}"
+        for case in cases
+        if not 0 <= case.task_index < len(RECIPES)
+    ]
+
+
+def build(
+    tasks: Iterable[tuple[str, int]],
+    seeds: Sequence[int] = (),
+    progress: Callable[[str], None] | None = None,
+    workers: int = 1,
+) -> list[str]:
+    """Nothing to build."""
+    return []
+
+
+@functools.cache
+def _task(index: int) -> Task:
+    recipe = RECIPES[index]
+    instances = Instances(recipe)
+    placed = making.draw(recipe, TEMPLATE)
+    # Objects come first in the model too, so in qpos they follow the arm in this order.
+    entities = [p.thing.entity() for p in sorted(placed, key=lambda p: p.thing.free_joint is None)]
+    spec = _spec(recipe)
+    spec.compile()
+    digest = hashlib.sha256(spec.to_xml().encode()).hexdigest()
+    task = Task(
+        suite=SUITE,
+        index=index,
+        name=recipe.name,
+        version=f"tabletop-{VERSION}-{digest[:12]}",
+        instruction=recipe.instruction,
+        scene=Scene(
+            key=digest[:32],
+            entities={entity.name: entity for entity in entities},
+            regions={r.name: r for p in placed for r in p.thing.regions()},
+            placements=tuple(Placement("on", entity.name, "table", "table") for entity in entities),
+            robot=ROBOT,
+            cameras=CAMERAS,
+            load_spec=functools.partial(_spec, recipe),
+            observed=CAMERAS,
+        ),
+        goal=recipe.goal,
+        objects_of_interest=(),
+        horizon=recipe.horizon,
+        control_hz=CONTROL_HZ,
+        substeps=SUBSTEPS,
+        settle_steps=0,
+        settle_action=HOLD,
+        load_init_states=lambda: instances,
+        load_reset=functools.partial(_reset, instances),
+        load_fields=instances.fields,
+    )
+    trigger = task.trigger_entity
+    assert trigger is not None, "every goal names an entity"
+    geometry = Geometry.of(placed, trigger, task.receptacle, task.goal_entities, instances)
+    return dataclasses.replace(
+        task, objects_of_interest=task.goal_entities, extra={"instances": instances, "geometry": geometry}
+    )
+
+
+def _spec(recipe: Recipe) -> mujoco.MjSpec:
+    return making.build(making.draw(recipe, TEMPLATE))
+
+
+def _reset(instances: Instances, seed: int) -> Reset:
+    return Reset(seed=seed, fixture_pos={}, fixture_quat={}, controller=_controller(instances))
+
+
+@functools.cache
+def _controller(instances: Instances) -> ControllerReset:
+    """What a controller that looks at the initial state sees: every instance starts with the arm in the same posture."""
+    import mujoco
+
+    model = instances.template
+    data = mujoco.MjData(model)
+    data.qpos[:] = instances.instance(TEMPLATE).state[1 : 1 + model.nq]
+    mujoco.mj_forward(model, data)
+    site = model.site(ROBOT.eef_site).id
+    dofs = [int(model.joint(name).dofadr[0]) for name in ROBOT.arm_joints]
+    jac, inertia = np.zeros((6, model.nv)), np.zeros((model.nv, model.nv))
+    mujoco.mj_jacSite(model, data, jac[:3], jac[3:], site)
+    mujoco.mj_fullM(model, data, inertia)
+    return ControllerReset(
+        eef_pos=data.site_xpos[site].copy(),
+        eef_mat=data.site_xmat[site].reshape(3, 3).copy(),
+        joint_pos=data.qpos[[int(model.joint(name).qposadr[0]) for name in ROBOT.arm_joints]].copy(),
+        jac_pos=jac[:3, dofs],
+        jac_rot=jac[3:, dofs],
+        mass_matrix=inertia[np.ix_(dofs, dofs)],
+    )

@@ -1,0 +1,165 @@
+"""MuJoCo in JAX: one physics step with MJX's own stages, and what MJX cannot simulate, by name.
+
+`mjx.step` computes the position and velocity stages, then actuation, acceleration and constraints. Control laws need the
+Jacobian, inertia and bias of the state that the step starts from, which is what those first stages leave; so the law goes in
+between, and nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+from mujoco import mjx
+from mujoco.mjx._src import collision_driver
+
+from mjx_bench.control.arm_jax import Seen, jacobian
+from mjx_bench.errors import BenchError
+from mjx_bench.physics.mjx_program import Law, Parts
+from mjx_bench.physics.mjx_rows import CONTROLLER_MOVING
+from mjx_bench.physics.scene import SceneModel
+
+_INTEGRATORS: dict[int, Callable[..., Any]] = {
+    mujoco.mjtIntegrator.mjINT_EULER.value: lambda m, d: mjx.euler(m, d),
+    mujoco.mjtIntegrator.mjINT_IMPLICITFAST.value: lambda m, d: mjx.implicit(m, d),
+}
+
+
+class JaxStepper:
+    """One physics step of one lane on MJX's JAX implementation; see `mjx_program.Stepper`.
+
+    Args:
+      scene: the compiled scene; its contact sensors are not used.
+      fields: of the model that each lane has its own of.
+
+    Attributes:
+      slots: contacts that every step computes, whether anything touches or not.
+
+    Raises:
+      BenchError: a scene that this engine cannot simulate, with the reason by name.
+    """
+
+    def __init__(self, scene: SceneModel, fields: Sequence[str]) -> None:
+        refuse(scene.model, fields)
+        self.scene = scene
+        self._fields = tuple(fields)
+        try:
+            self._model = mjx.put_model(scene.model, impl="jax")
+            self._data = mjx.make_data(self._model)
+        except NotImplementedError as error:
+            raise _cannot(f"cannot simulate this scene: {error}") from None
+        self.slots = int(self._data._impl.ncon)
+        self._integrate = _INTEGRATORS[int(scene.model.opt.integrator)]
+        self._touching = _touch_table(scene)
+
+    def step(self, moving: Parts, given: Parts, law: Law) -> tuple[Parts, Parts]:
+        m = self._model.replace(**{name: given[name] for name in self._fields})
+        d = self._data.replace(
+            **{n: moving[n] for n in ("qpos", "qvel", "act", "time", "qacc_warmstart", "ctrl")},
+            **{n: given[n] for n in ("xfrc_applied", "mocap_pos", "mocap_quat")},
+        )
+        cut = jax.lax.optimization_barrier
+        d = cut(mjx.fwd_position(m, d))
+        d = cut(mjx.fwd_velocity(m, d))
+        judged = poses(self.scene, d) | {"touch": self._touches(d)}
+        ctrl, memory = cut(law(*arm_of(self.scene, m, d), d.ctrl))
+        d = cut(mjx.fwd_acceleration(m, mjx.fwd_actuation(m, d.replace(ctrl=ctrl))))
+        d = cut(mjx.solve(m, d) if d._impl.nefc else d.replace(qacc=d.qacc_smooth))
+        d = self._integrate(m, d)
+        moved = {n: getattr(d, n) for n in ("qpos", "qvel", "act", "time", "qacc_warmstart", "ctrl")}
+        return moved | {n: getattr(memory, n) for n in CONTROLLER_MOVING}, judged
+
+    def _touches(self, d: Any) -> jax.Array:
+        """float [P] 1 where a pair has a contact: the contacts are read as they are, since MJX's sensors know geoms only."""
+        if not self.slots or not len(self._touching):
+            return jnp.zeros(len(self._touching))
+        contact = d._impl.contact
+        first, second = contact.geom[:, 0], contact.geom[:, 1]
+        side = jnp.asarray(self._touching)
+        between = (side[:, 0][:, first] & side[:, 1][:, second]) | (side[:, 0][:, second] & side[:, 1][:, first])
+        return jnp.any(between & (contact.dist < contact.includemargin), axis=1).astype(jnp.float32)
+
+
+def poses(scene: SceneModel, d: Any) -> Parts:
+    """The signals of `judged_layout` that are poses, from MJX data whose kinematics are current."""
+    return {
+        "eef_pos": d.site_xpos[scene.arm.site],
+        "entity_pos": d.xpos[scene.entity_body],
+        "region_pos": d.site_xpos[scene.region_site],
+        "region_mat": d.site_xmat[scene.region_site],
+    }
+
+
+def arm_of(scene: SceneModel, m: Any, d: Any) -> tuple[Seen, jax.Array]:
+    """What a control law sees, from MJX data (JAX implementation) whose position and velocity stages are current."""
+    arm = scene.arm
+    pos = d.site_xpos[arm.site]
+    seen = Seen(
+        pos=pos,
+        mat=d.site_xmat[arm.site],
+        jac=jacobian(pos, d.cdof[arm.dof], d.subtree_com[arm.root]),
+        mass=mjx.full_m(m, d)[np.ix_(arm.dof, arm.dof)],
+        joint_pos=d.qpos[arm.qpos],
+        joint_vel=d.qvel[arm.dof],
+    )
+    return seen, d.qfrc_bias[arm.dof]
+
+
+def _touch_table(scene: SceneModel) -> np.ndarray:
+    """bool [P, 2, ngeom] which geoms belong to either side of a touch pair."""
+    table = np.zeros((len(scene.touch_geoms), 2, scene.model.ngeom), np.bool_)
+    for pair, sides in enumerate(scene.touch_geoms):
+        for side, geoms in enumerate(sides):
+            table[pair, side, geoms] = True
+    return table
+
+
+def refuse(model: mujoco.MjModel, fields: Sequence[str]) -> None:
+    """Checks that MJX's JAX implementation simulates all of a model, each lane with its own `fields`.
+
+    Raises:
+      BenchError: the first thing that it would refuse or, worse, leave out.
+    """
+    if pairs := _uncollided(model):
+        shown = ", ".join(pairs[:3]) + (f" and {len(pairs) - 3} pairs more" if len(pairs) > 3 else "")
+        raise _cannot(f"has no collisions between {shown}")
+    option = model.opt
+    if int(option.integrator) not in _INTEGRATORS:
+        raise _cannot(f"does not integrate with {mujoco.mjtIntegrator(option.integrator).name[6:]}")
+    if option.noslip_iterations:
+        raise _cannot(f"has no noslip solver ({option.noslip_iterations} iterations wanted)")
+    colliding = (model.geom_contype | model.geom_conaffinity) != 0
+    for what, wrong in (
+        ("takes no contacts of condim 1 with elliptic cones", colliding & (model.geom_condim == 1)),
+        ("knows no contact gap", colliding & (model.geom_gap != 0)),
+    ):
+        if wrong.any() and ("elliptic" not in what or option.cone == mujoco.mjtCone.mjCONE_ELLIPTIC):
+            raise _cannot(f"{what}: geom {_name(model, int(np.flatnonzero(wrong)[0]))}")
+    for name in fields:
+        if mjx.Model.__annotations__.get(name) is not jax.Array:
+            raise _cannot(f"cannot give each lane its own {name}")
+
+
+def _uncollided(model: mujoco.MjModel) -> list[str]:
+    """Pairs of geoms that may touch and for whose shapes MJX has no function, as text."""
+    out = []
+    for a, b, _ in collision_driver.geom_pairs(model):
+        kinds = model.geom_type[a], model.geom_type[b]
+        if not collision_driver.has_collision_fn(*kinds):
+            names = (
+                f"{_name(model, g)} ({mujoco.mjtGeom(k).name[7:].lower()})" for g, k in zip((a, b), kinds, strict=True)
+            )
+            out.append(" and ".join(names))
+    return out
+
+
+def _name(model: mujoco.MjModel, geom: int) -> str:
+    return repr(model.geom(geom).name or f"{model.body(model.geom_bodyid[geom]).name}[{geom}]")
+
+
+def _cannot(what: str) -> BenchError:
+    return BenchError(f"engine jax {what}; change the scene or use --backend c or warp")

@@ -1,0 +1,71 @@
+"""From finished arms to lines of a results folder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from mjx_bench.arms import ArmResult
+from mjx_bench.cases import Case, base_key
+from mjx_bench.records import Record, RunWriter
+from mjx_bench.task import Task
+from mjx_bench.types import Arm, Verdict
+
+# Told (arms done, arms in all, the record just written or None at the start).
+Progress = Callable[[int, int, Record | None], None]
+
+
+class Reporter:
+    """Turns arms into records, from any thread, and counts them."""
+
+    def __init__(self, writer: RunWriter, total: int, progress: Progress | None) -> None:
+        self._writer = writer
+        self._total = total
+        self._progress = progress
+        self._lock = threading.Lock()
+        self._tell(None)
+
+    def _tell(self, record: Record | None) -> None:
+        if self._progress is not None:
+            self._progress(len(self._writer.done), self._total, record)
+
+    def arm(self, case: Case, task: Task | None, result: ArmResult) -> None:
+        record = make_record(case, task, result)
+        with self._lock:
+            self._tell(self._writer.append(record, result.arrays))
+
+
+def make_record(case: Case, task: Task | None, result: ArmResult) -> Record:
+    """The line of one finished arm."""
+    scenario = case.scenario
+    response = result.first_response_step if result.arm is Arm.DYNAMIC else None
+    return Record(
+        case_id=case.case_id,
+        arm=result.arm,
+        verdict=result.verdict,
+        reason=result.reason,
+        success=None if result.verdict is Verdict.VOID else result.verdict is Verdict.SUCCESS,
+        end_step=result.end_step,
+        success_step=result.success_step,
+        success_end=None if result.verdict is Verdict.VOID else result.success_end,
+        trigger_step=result.trigger_step,
+        trigger_distance_m=result.trigger_distance,
+        first_response_step=response,
+        common_response_step=result.common_response_step,
+        stale_actions=None if response is None or result.trigger_step is None else response - result.trigger_step,
+        n_queries=len(result.query_steps),
+        base_key=base_key(case),
+        suite=case.task_suite_name,
+        task_index=case.task_index,
+        task_name=case.task_name or (task.name if task else ""),
+        init_state_index=case.init_state_index,
+        policy_seed=case.policy_seed,
+        change_type=scenario.event,
+        change_family=scenario.change_family,
+        severity=scenario.severity,
+        draw=scenario.draw,
+        event=result.event,
+        fork_sha256=result.fork_sha256,
+        init_sha256=result.init_sha256,
+        timing={"wall_s": round(result.wall_s, 3)},
+    )
