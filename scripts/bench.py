@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from mjx_bench.errors import BenchError, MissingExtra
+from scripts import bench_pictures
 from scripts import options as shared
+from scripts.bench_pictures import SEED, Fidelity, Pictures
 from scripts.output import Emit, note
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from mjx_bench.sessions import Session
     from mjx_bench.task import Task
 
-SEED = 195  # policy seed, as in the published manifests
 BUILDERS = 2  # processes that build scenes, about 1 GB each
 
 
@@ -92,7 +93,9 @@ class Bench:
     what: Annotated[
         Annotated[Engine, tyro.conf.subcommand("engine")]
         | Annotated[Pairs, tyro.conf.subcommand("pairs")]
-        | Annotated[Workers, tyro.conf.subcommand("workers")],
+        | Annotated[Workers, tyro.conf.subcommand("workers")]
+        | Annotated[Pictures, tyro.conf.subcommand("pictures")]
+        | Annotated[Fidelity, tyro.conf.subcommand("fidelity")],
         tyro.conf.arg(name=""),
     ]
 
@@ -105,10 +108,19 @@ class Bench:
 def run(options: Bench, emit: Emit) -> int:
     """Measures, and prints what it found; always 0."""
     what = options.what
+    if isinstance(what, Fidelity):
+        rows = bench_pictures.fidelity(what)
+        if options.json:
+            emit([{"task": label, **bench_pictures.plain_data(found)} for label, found in rows])
+        else:
+            print("\n".join(bench_pictures.tables(rows)))
+        return 0
     if isinstance(what, Engine):
         figures = engine(what)
     elif isinstance(what, Pairs):
         figures = pairs(what)
+    elif isinstance(what, Pictures):
+        figures = bench_pictures.pictures(what)
     else:
         figures = workers(what)
     if options.json:

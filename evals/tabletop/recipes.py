@@ -36,7 +36,7 @@ class Recipe:
 _GRIP_ROOM = 0.03
 # From the middle of a pushed dome to the hand behind it, metres.
 _PUSH_ROOM = 0.09
-# Cabinets stand at the far left, seen from the camera, and open towards the middle of the table.
+# Cabinets stand at the right of the camera's picture and open towards the middle of the table.
 _CABINETS: Area = (-0.10, 0.06, 0.13, 0.18)
 _BEFORE_CABINETS: Area = (-0.14, 0.14, -0.22, -0.16)
 _CABINET_YAW = 0.3

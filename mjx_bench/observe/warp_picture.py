@@ -20,7 +20,7 @@ from mujoco.mjx.third_party.mujoco_warp._src.ray import (
 )
 
 from mjx_bench.observe.warp_sampling import cube_color
-from mjx_bench.observe.warp_shading import surface_color
+from mjx_bench.observe.warp_shading import surface_color, way_to
 from mjx_bench.observe.warp_structs import (
     BOX,
     CAPSULE,
@@ -41,6 +41,7 @@ wp.set_module_options({"enable_backward": False})
 
 _FAR = wp.constant(1.0e10)
 _OPAQUE = wp.constant(0.995)  # from this alpha on, MuJoCo draws a geom as opaque
+_CLEAR = wp.constant(1.0e-3)  # metres that a shadow keeps from what throws it, which else would lie in its own
 # How much 1/depth may bend from pixel to pixel, relative to itself, before it counts as an edge; a plane's does not bend.
 _BEND = wp.constant(0.02)
 # Samples of one geom belong to one surface up to this difference of their depths, relative to them.
@@ -106,6 +107,26 @@ def _cast(stage: Stage, lanes: Lanes, n: int, ray: Ray, nearest: float):
 
 
 @wp.func
+def _shadows(stage: Stage, lanes: Lanes, n: int, p: wp.vec3, ahead: wp.vec3) -> int:
+    """A bit for each light whose way to `p` is blocked."""
+    dark = int(0)
+    for i in range(lanes.lights.shape[1]):
+        light = lanes.lights[n, i]
+        if light.casts == 1:
+            along, distance = way_to(light, p, ahead)
+            item = int(0)
+            query = wp.bvh_query_ray(lanes.tree, p, along, lanes.roots[n])
+            while wp.bvh_query_next(query, item, distance):
+                g = lanes.shown[item - n * lanes.shown.shape[0]]
+                if lanes.bodies[n, g].color[3] > 0.0:
+                    t = _meet(stage.geoms[g], lanes.bodies[n, g], stage.trees, p, along, distance)
+                    if t > _CLEAR and t < distance:
+                        dark = dark | (1 << i)
+                        break
+    return dark
+
+
+@wp.func
 def _mirrored(body: Body, ray: Ray) -> Ray:
     """The ray as the upper side of a geom reflects it: the same depths, seen from the mirrored eye."""
     up = wp.vec3(body.rot[0, 2], body.rot[1, 2], body.rot[2, 2])
@@ -143,7 +164,8 @@ def _opaque_color(stage: Stage, lanes: Lanes, textures: Textures, n: int, g: int
     if g < 0:
         return _sky_color(stage, textures, ray)
     body = lanes.bodies[n, g]
-    color = surface_color(stage, lanes.lights, textures, n, stage.geoms[g], body, ray, z)
+    dark = _shadows(stage, lanes, n, ray.origin + z * ray.along, ray.ahead)
+    color = surface_color(stage, lanes.lights, textures, n, stage.geoms[g], body, ray, z, dark)
     if body.reflectance > 0.0:
         p = wp.transpose(body.rot) @ (ray.origin + z * ray.along - body.pos)
         if p[2] > 0.9999 * body.size[2]:
@@ -153,7 +175,7 @@ def _opaque_color(stage: Stage, lanes: Lanes, textures: Textures, n: int, g: int
                 # MuJoCo dims the mirrored geom's colour but not its shine, and adds both pictures.
                 image = lanes.bodies[n, seen]
                 image.color = body.reflectance * image.color
-                color += surface_color(stage, lanes.lights, textures, n, stage.geoms[seen], image, mirrored, far)
+                color += surface_color(stage, lanes.lights, textures, n, stage.geoms[seen], image, mirrored, far, 0)
                 color = wp.min(color, wp.vec3(1.0))
     return color
 
@@ -167,7 +189,7 @@ def _color(stage: Stage, lanes: Lanes, textures: Textures, n: int, g: int, ray: 
             behind, far = _cast(stage, lanes, n, ray, z)
             # MuJoCo blends every transparent geom twice, front to back and back to front.
             through = (1.0 - body.color[3]) * (1.0 - body.color[3])
-            front = surface_color(stage, lanes.lights, textures, n, stage.geoms[g], body, ray, z)
+            front = surface_color(stage, lanes.lights, textures, n, stage.geoms[g], body, ray, z, 0)
             return through * _opaque_color(stage, lanes, textures, n, behind, ray, far) + (1.0 - through) * front
     return _opaque_color(stage, lanes, textures, n, g, ray, z)
 
@@ -267,17 +289,20 @@ def draw(
     cameras: wp.array(dtype=int),
     cam_pos: wp.array2d(dtype=wp.vec3),
     cam_rot: wp.array2d(dtype=wp.mat33),
-    cam_fovy: wp.array2d(dtype=float),
+    cam_view: wp.array2d(dtype=float),
     depth: wp.array2d(dtype=float),
     seen: wp.array2d(dtype=wp.vec2i),
     out: wp.array4d(dtype=wp.uint8),
 ):
-    """Pictures [n, C, H, 3 * W] of n lanes from what the ray tracer found: depth and geom of each pixel [n, C * H * W]."""
+    """Pictures [n, C, H, 3 * W] of n lanes from what the ray tracer found: depth and geom of each pixel [n, C * H * W].
+
+    `cam_view` is the height that a camera sees at the depth 1.
+    """
     n, c, y, x = wp.tid()
     h = out.shape[2]
     w = out.shape[3] // 3
     rot = cam_rot[n, cameras[c]]
-    pixel = 2.0 * wp.tan(0.5 * wp.radians(cam_fovy[n, cameras[c]])) / float(h)
+    pixel = cam_view[n, cameras[c]] / float(h)
     ray = Ray()
     ray.origin = cam_pos[n, cameras[c]]
     ray.right = rot @ wp.vec3(pixel, 0.0, 0.0)

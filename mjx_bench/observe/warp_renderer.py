@@ -255,9 +255,9 @@ class _Tile:
             self._model.geom_size, self._model.geom_rgba = self._geoms["size"], self._geoms["color"]
             # The alpha that hides a geom is the lane's colour, never a material's.
             self._model.geom_matid = wp.full((1, ngeom), -1, dtype=int)
-            kinds = {"cam_pos": wp.vec3, "cam_rot": wp.mat33, "cam_fovy": float}
+            kinds = {"cam_pos": wp.vec3, "cam_rot": wp.mat33, "cam_view": float, "cam_fovy": float}
             self._cameras = {name: wp.zeros((n, ncam), dtype=kind) for name, kind in kinds.items()}
-            self._data.cam_xpos, self._data.cam_xmat, self._model.cam_fovy = self._cameras.values()
+            self._data.cam_xpos, self._data.cam_xmat, _, self._model.cam_fovy = self._cameras.values()
             self._out = wp.zeros((n, len(cameras), height, 3 * width), dtype=wp.uint8)
             self.trace()
             self.draw()
@@ -290,7 +290,7 @@ class _Tile:
                 self._bodies,
                 self._scene.textures,
                 self._context.cam_id_map,
-                *self._cameras.values(),
+                *(self._cameras[name] for name in ("cam_pos", "cam_rot", "cam_view")),
                 self._context.depth_data,
                 self._context.seg_data,
             ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import threading
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ _DEFAULT_MATERIAL = {"emission": 0.0, "specular": 0.5, "shininess": 0.5, "reflec
 _SHININESS = 128.0  # OpenGL's exponent of the shininess 1
 _OPAQUE = 0.995
 
+_MAX_CASTING = 31
+
 _SITES = "sites that cameras see"
 
 
@@ -39,7 +42,8 @@ class Lane:
     Attributes:
       bodies: [G + S] `Body` of the model's geoms and of the sites that cameras may see.
       lights: [L + 1] `Light`, the camera's own last.
-      cam_pos: float32 [C, 3]; cam_rot: [C, 3, 3]; cam_fovy: [C] degrees.
+      cam_pos: float32 [C, 3]; cam_rot: [C, 3, 3]; cam_fovy: [C] degrees; cam_view: [C] height of
+        the picture at the depth 1.
     """
 
     bodies: np.ndarray
@@ -47,6 +51,7 @@ class Lane:
     cam_pos: np.ndarray
     cam_rot: np.ndarray
     cam_fovy: np.ndarray
+    cam_view: np.ndarray
 
 
 class WarpScene:
@@ -74,7 +79,7 @@ class WarpScene:
         self.groups = np.flatnonzero(self._lane.groups).tolist()
         self._shown = self._lane.groups[own.geom_group]
         self._sites = np.array([own.site(s.name).id for s in scene.shown_sites], np.int64)
-        self.model = _with_sites(scene, self.groups[0]) if len(self._sites) else own
+        self.model = _with_sites(scene, self.groups[0]) if len(self._sites) else copy.copy(own)
         for geom in np.flatnonzero(self._lane.groups[self.model.geom_group]):
             if int(self.model.geom_type[geom]) not in DRAWN:
                 kind = mujoco.mjtGeom(self.model.geom_type[geom]).name
@@ -118,6 +123,7 @@ class WarpScene:
                 data.cam_xpos.astype(np.float32),
                 data.cam_xmat.reshape(-1, 3, 3).astype(np.float32),
                 model.cam_fovy.astype(np.float32),
+                (2.0 * np.tan(np.deg2rad(model.cam_fovy) / 2.0)).astype(np.float32),
             )
 
     def _fill(self, bodies: np.ndarray, what: str, rows: np.ndarray | slice) -> None:
@@ -156,6 +162,8 @@ def _lights(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
         head[name] = getattr(model.vis.headlight, name) * model.vis.headlight.active
     own["attenuation"], own["exponent"] = model.light_attenuation, model.light_exponent
     own["cutoff"] = np.cos(np.deg2rad(model.light_cutoff))
+    # Kernels keep a bit for each light that may be in the way of another.
+    own["casts"] = model.light_castshadow & (np.arange(model.nlight) < _MAX_CASTING)
     head["kind"] = structs.HEAD
     return lights
 

@@ -26,6 +26,7 @@ from mjx_bench.observe.warp_structs import (
     UNTEXTURED,
     Body,
     Geom,
+    Light,
     Lights,
     Ray,
     Stage,
@@ -36,21 +37,35 @@ wp.set_module_options({"enable_backward": False})
 
 
 @wp.func
-def _vertex_light(lights: Lights, n: int, body: Body, p: wp.vec3, normal: wp.vec3, ray: Ray) -> wp.vec3:
-    """Colour of a vertex, at most 1, as the OpenGL 1.5 specification has it in section 2.14.1."""
+def way_to(light: Light, p: wp.vec3, ahead: wp.vec3):
+    """Direction from `p` to a light, and its distance (very large for one that has no place)."""
+    if light.kind == SPOT:
+        offset = light.pos - p
+        distance = wp.length(offset)
+        return offset / distance, distance
+    if light.kind == HEAD:
+        return -ahead, 1.0e10
+    return -light.dir, 1.0e10
+
+
+@wp.func
+def _vertex_light(lights: Lights, n: int, body: Body, p: wp.vec3, normal: wp.vec3, ray: Ray, dark: int) -> wp.vec3:
+    """Colour of a vertex, as the OpenGL 1.5 specification has it in section 2.14.1, without lights whose bit is in `dark`.
+
+    MuJoCo draws once with all lights that cast no shadow, and once more for each one that does. What each drawing adds is at
+    most 1.
+    """
+    color = wp.vec3(body.color[0], body.color[1], body.color[2])
     to_eye = wp.normalize(ray.origin - p)
-    flat = wp.vec3(body.emission)  # multiplied by the colour
-    shine = wp.vec3(0.0)  # not multiplied
+    sum = body.emission * color
+    shadowed = wp.vec3(0.0)
     for i in range(lights.shape[1]):
         light = lights[n, i]
+        to_light, distance = way_to(light, p, ray.ahead)
         strength = float(1.0)
-        to_light = -light.dir
-        if light.kind == HEAD:
-            to_light = -ray.ahead
+        if (dark >> i) & 1 == 1:
+            strength = 0.0
         elif light.kind == SPOT:
-            offset = light.pos - p
-            distance = wp.length(offset)
-            to_light = offset / distance
             fall = light.attenuation
             strength = 1.0 / (fall[0] + distance * (fall[1] + distance * fall[2]))
             inside = -wp.dot(to_light, light.dir)
@@ -59,15 +74,18 @@ def _vertex_light(lights: Lights, n: int, body: Body, p: wp.vec3, normal: wp.vec
             elif light.exponent > 0.0:
                 strength *= wp.pow(wp.max(inside, 0.0), light.exponent)
         if strength > 0.0:
-            flat += strength * light.ambient
+            received = wp.cw_mul(color, light.ambient)
             facing = wp.dot(normal, to_light)
             if facing > 0.0:
-                flat += (strength * facing) * light.diffuse
+                received += facing * wp.cw_mul(color, light.diffuse)
                 if body.specular > 0.0:
                     halfway = wp.max(wp.dot(normal, wp.normalize(to_light + to_eye)), 0.0)
-                    shine += (strength * body.specular * wp.pow(halfway, body.shininess)) * light.specular
-    color = wp.vec3(body.color[0], body.color[1], body.color[2])
-    return wp.min(wp.cw_mul(color, flat) + shine, wp.vec3(1.0))
+                    received += (body.specular * wp.pow(halfway, body.shininess)) * light.specular
+            if light.casts == 1:
+                shadowed += wp.min(strength * received, wp.vec3(1.0))
+            else:
+                sum += strength * received
+    return wp.min(sum, wp.vec3(1.0)) + shadowed
 
 
 @wp.func
@@ -81,7 +99,7 @@ def _to_next_pixel(ray: Ray, z: float, normal: wp.vec3, step: wp.vec3) -> wp.vec
 
 @wp.func
 def _mesh_color(
-    stage: Stage, lights: Lights, textures: Textures, n: int, geom: Geom, body: Body, ray: Ray, z: float
+    stage: Stage, lights: Lights, textures: Textures, n: int, geom: Geom, body: Body, ray: Ray, z: float, dark: int
 ) -> wp.vec3:
     into = wp.transpose(body.rot)
     along = into @ ray.along
@@ -108,7 +126,7 @@ def _mesh_color(
         # MuJoCo's rule for meshes without places in a texture: a normal 37 degrees off its triangle is not used.
         if mesh.places < 0 and wp.dot(normal, flat) < 0.8:
             normal = flat
-        light += weights[i] * _vertex_light(lights, n, body, body.pos + body.rot @ vertex, body.rot @ normal, ray)
+        light += weights[i] * _vertex_light(lights, n, body, body.pos + body.rot @ vertex, body.rot @ normal, ray, dark)
     if geom.mapping == UNTEXTURED:
         return light
     right = into @ _to_next_pixel(ray, z, body.rot @ flat, ray.right)
@@ -146,7 +164,7 @@ def _box_axis(size: wp.vec3, p: wp.vec3) -> int:
 
 @wp.func
 def _box_light(
-    grid: float, lights: Lights, n: int, body: Body, p: wp.vec3, axis: int, normal: wp.vec3, ray: Ray
+    grid: float, lights: Lights, n: int, body: Body, p: wp.vec3, axis: int, normal: wp.vec3, ray: Ray, dark: int
 ) -> wp.vec3:
     """Light on a side of a box from the corners of the triangle around `p`; `p` and `normal` in the box's frame."""
     i = (axis + 1) % 3
@@ -165,7 +183,7 @@ def _box_light(
         corner = wp.cw_mul(normal, body.size)
         corner[i] = (2.0 * (a0 + wp.where(k == 1, 1.0 - own, own)) / grid - 1.0) * body.size[i]
         corner[j] = (2.0 * (b0 + wp.where(k == 2, 1.0 - own, own)) / grid - 1.0) * body.size[j]
-        light += weights[k] * _vertex_light(lights, n, body, body.pos + body.rot @ corner, body.rot @ normal, ray)
+        light += weights[k] * _vertex_light(lights, n, body, body.pos + body.rot @ corner, body.rot @ normal, ray, dark)
     return light
 
 
@@ -187,11 +205,11 @@ def _smooth_normal(kind: int, size: wp.vec3, p: wp.vec3) -> wp.vec3:
 
 @wp.func
 def surface_color(
-    stage: Stage, lights: Lights, textures: Textures, n: int, geom: Geom, body: Body, ray: Ray, z: float
+    stage: Stage, lights: Lights, textures: Textures, n: int, geom: Geom, body: Body, ray: Ray, z: float, dark: int
 ) -> wp.vec3:
-    """Colour of a geom of lane n where the ray meets it at depth z."""
+    """Colour of a geom of lane n where the ray meets it at depth z, without the lights in `dark`."""
     if geom.kind == MESH:
-        return _mesh_color(stage, lights, textures, n, geom, body, ray, z)
+        return _mesh_color(stage, lights, textures, n, geom, body, ray, z, dark)
     into = wp.transpose(body.rot)
     point = ray.origin + z * ray.along
     p = into @ (point - body.pos)
@@ -200,10 +218,10 @@ def surface_color(
     if geom.kind == BOX:
         axis = _box_axis(body.size, p)
         normal[axis] = wp.sign(p[axis])
-        light = _box_light(float(stage.grid), lights, n, body, p, axis, normal, ray)
+        light = _box_light(float(stage.grid), lights, n, body, p, axis, normal, ray, dark)
     else:
         normal = _smooth_normal(geom.kind, body.size, p)
-        light = _vertex_light(lights, n, body, point, body.rot @ normal, ray)
+        light = _vertex_light(lights, n, body, point, body.rot @ normal, ray, dark)
     if geom.mapping == UNTEXTURED:
         return light
     right = into @ _to_next_pixel(ray, z, body.rot @ normal, ray.right)

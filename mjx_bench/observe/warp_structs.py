@@ -139,7 +139,8 @@ class Body:
 class Light:
     """A light of one lane, in the world's frame; one that is switched off has no colour.
 
-    `kind` is SPOT, DIRECTIONAL or HEAD, `attenuation` constant, linear and quadratic, `cutoff` a cosine.
+    `kind` is SPOT, DIRECTIONAL or HEAD, `attenuation` constant, linear and quadratic, `cutoff` a cosine; `casts` is 1 if
+    what stands in its way throws a shadow.
     """
 
     kind: int
@@ -151,6 +152,7 @@ class Light:
     attenuation: wp.vec3
     cutoff: float
     exponent: float
+    casts: int
 
 
 Lights = wp.array2d(dtype=Light)
