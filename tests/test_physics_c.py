@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -164,6 +167,28 @@ def test_a_lane_that_blows_up_is_named_and_the_others_go_on():
     run(clean, ids_of(0, 1, 2), actions)
     for lane in (0, 2):
         assert physics.snapshot(lane).digest() == clean.snapshot(lane).digest()
+
+
+ENGINES_AT_ONCE = """
+import sys, threading
+from mjx_bench.physics import mujoco_c
+from tests.arm_scene import arm_scene
+sys.setswitchinterval(1e-6)
+scene, start = arm_scene()[0], threading.Barrier(4)
+def engine():
+    start.wait()
+    mujoco_c.MujocoC(scene, 1, "osc_pose", 2).close()
+threads = [threading.Thread(target=engine, daemon=True) for _ in range(4)]
+for t in threads: t.start()
+for t in threads: t.join(20)
+sys.exit(any(t.is_alive() for t in threads))
+"""
+
+
+def test_the_first_engines_of_a_process_may_be_made_by_several_threads_at_once():
+    # Four engines in a fresh process hung in two of three tries when each of them set MuJoCo's handler of warnings.
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", ENGINES_AT_ONCE], check=True, timeout=60)
 
 
 def test_refuses_a_state_of_another_scene_and_an_unknown_control_law():

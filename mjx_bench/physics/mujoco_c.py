@@ -46,6 +46,11 @@ def _ignore(message: str) -> None:
     """Receives MuJoCo's warnings, which are counted lane by lane in the batch."""
 
 
+# MuJoCo would append every warning to MUJOCO_LOG.TXT in the working folder. Here each one voids its lane instead. Set once,
+# at import: the first call of a process deadlocks when two threads make it together (MuJoCo 3.17), as workers do.
+mujoco.set_mju_user_warning(_ignore)
+
+
 class MujocoC:
     """Lanes of one scene on the C engine; implements `physics.base.Physics`.
 
@@ -60,8 +65,6 @@ class MujocoC:
     def __init__(self, scene: SceneModel, lanes: int, action_mode: str, substeps: int, threads: int = 1) -> None:
         if action_mode not in CONTROL_LAWS:
             raise unknown_name("action mode", action_mode, CONTROL_LAWS)
-        # MuJoCo would append every warning to MUJOCO_LOG.TXT in the working folder. Here each one voids its lane instead.
-        mujoco.set_mju_user_warning(_ignore)
         self.lanes = lanes
         self.scene = scene
         self.index = scene.index
