@@ -22,10 +22,10 @@ from mjx_bench.judged import task_key, task_name
 from mjx_bench.physics.base import Physics, Pose, Snapshot
 from mjx_bench.physics.choice import make_physics
 from mjx_bench.physics.scene import signal_index
-from mjx_bench.predicates import Test, compile_goal, touches_of
+from mjx_bench.predicates import Test, compile_goal
 from mjx_bench.records import Record, Run, event_rank
 from mjx_bench.task import Task
-from mjx_bench.triggers import touches_of_triggers
+from mjx_bench.triggers import touches_judged
 from mjx_bench.types import Arm, Verdict
 
 # Recorded in the event of a policy that sees, and no part of what happened to the lane.
@@ -164,8 +164,7 @@ def film_pair(run: Run, case: Case, task: Task) -> Footage:
             " film with the packages that run.json names"
         )
     settings = run.header.settings
-    # As in the run, since a compiled engine's bits could depend on what else its program computes.
-    touches = tuple(dict.fromkeys((*touches_of(task.goal, task.scene), *touches_of_triggers([case.scenario.trigger]))))
+    touches = touches_judged(task, [case.scenario.trigger], engine=settings["backend"])
     _, success = compile_goal(task.goal, task.scene, signal_index(task.scene, touches))
     physics = make_physics(
         settings["backend"],

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from mjx_bench.errors import BenchError
+from mjx_bench.predicates import touches_of
 from mjx_bench.scenario import Trigger
 from mjx_bench.signals import FINGERS, SignalIndex, Signals, touch_pair
+from mjx_bench.task import Task
 
 SUPPORTED = ("on_proximity", "fixed_step", "before_grasp", "after_grasp", "before_place")
 
@@ -26,6 +28,18 @@ def touches_of_triggers(triggers: Sequence[Trigger]) -> tuple[tuple[str, str], .
     """Pairs of names whose contact the triggers read."""
     grasping = [str(t.value) for t in triggers if t.type in ("before_grasp", "after_grasp", "before_place")]
     return tuple(dict.fromkeys(touch_pair(finger, name) for name in grasping for finger in FINGERS))
+
+
+def touches_judged(task: Task, triggers: Sequence[Trigger], *, engine: str) -> tuple[tuple[str, str], ...]:
+    """Pairs of names whose contact an engine must report to judge the goal of `task` and `triggers`.
+
+    A compiled engine reports whatever any trigger could read: what else its program computes might change a bit, so this
+    must not depend on which cases happen to be run.
+    """
+    reads = touches_of_triggers(triggers)
+    if engine != "c":
+        reads = tuple(touch_pair(finger, name) for name in task.scene.entities for finger in FINGERS)
+    return tuple(dict.fromkeys((*touches_of(task.goal, task.scene), *reads)))
 
 
 def compile_trigger(trigger: Trigger, index: SignalIndex) -> Firing:

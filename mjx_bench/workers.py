@@ -20,11 +20,11 @@ from mjx_bench.pairing import PairRunner
 from mjx_bench.physics.choice import make_physics
 from mjx_bench.physics.scene import signal_index
 from mjx_bench.policy import Carry, Observation, Policy, PolicySpec
-from mjx_bench.predicates import compile_goal, touches_of
+from mjx_bench.predicates import compile_goal
 from mjx_bench.rollout import PolicyMistake
 from mjx_bench.sessions import Meter
 from mjx_bench.task import Task
-from mjx_bench.triggers import touches_of_triggers
+from mjx_bench.triggers import touches_judged
 from mjx_bench.types import Arm, Verdict
 
 Report = Callable[[Case, Task, ArmResult], None]
@@ -129,16 +129,16 @@ def _run_task(
 ) -> None:
     wanted = sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in jobs)
     triggers = [case.scenario.trigger for job in jobs for case in job.cases]
-    touches = dict.fromkeys((*touches_of(task.goal, task.scene), *touches_of_triggers(triggers)))
+    touches = touches_judged(task, triggers, engine=backend)
     lanes = min(lanes, wanted)
     with contextlib.ExitStack() as held:
         try:
-            index = signal_index(task.scene, tuple(touches))
+            index = signal_index(task.scene, touches)
             _, success = compile_goal(task.goal, task.scene, index)
             physics = make_physics(
                 backend,
                 task.scene,
-                tuple(touches),
+                touches,
                 lanes,
                 policy.spec.action_mode,
                 task.substeps,

@@ -24,6 +24,7 @@ try:
         bench,
         build,
         demo,
+        doctor,
         film,
         inspect_case,
         merge,
@@ -51,6 +52,7 @@ Command = (
     | Annotated[sample.Sample, tyro.conf.subcommand("sample")]
     | Annotated[build.Build, tyro.conf.subcommand("build")]
     | Annotated[bench.Bench, tyro.conf.subcommand("bench")]
+    | Annotated[doctor.Doctor, tyro.conf.subcommand("doctor")]
 )
 
 _RUN: dict[type, Any] = {
@@ -66,6 +68,7 @@ _RUN: dict[type, Any] = {
     sample.Sample: sample.run,
     build.Build: build.run,
     bench.Bench: bench.run,
+    doctor.Doctor: doctor.run,
 }
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE

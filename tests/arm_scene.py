@@ -11,9 +11,9 @@ import mujoco
 import numpy as np
 
 from mjx_bench.physics.scene import SceneModel, compile_scene
-from mjx_bench.predicates import Test, compile_goal, touches_of
-from mjx_bench.signals import FINGERS, touch_pair
-from mjx_bench.task import Atom, ControllerReset, Entity, Region, Reset, Robot, Scene, Threshold
+from mjx_bench.predicates import Test, compile_goal
+from mjx_bench.task import Atom, ControllerReset, Entity, Region, Reset, Robot, Scene, Task, Threshold
+from mjx_bench.triggers import touches_judged
 
 HOME = np.array([0.0, 0.2, 0.0, -2.0, 0.0, 2.2, 0.785])
 CUBE, TOP = 0.02, 0.4  # half an edge, height of the table's surface, metres
@@ -132,11 +132,41 @@ SCENE = Scene(
 GOAL = (Atom("on", ("ball", "cube")), Atom("in", ("cube", "goal_region")), Atom("open", ("drawer",)))
 
 
+def arm_task(horizon: int = 20) -> Task:
+    """A task on the scene, by the name of a suite that manifests know."""
+    return Task(
+        suite="tabletop",
+        index=0,
+        name="arm",
+        version="1",
+        instruction="put the ball on the cube in the region and open the drawer",
+        scene=SCENE,
+        goal=GOAL,
+        objects_of_interest=("ball", "cube"),
+        horizon=horizon,
+        control_hz=50,
+        substeps=10,
+        settle_steps=2,
+        settle_action=(0.0,) * 7,
+        load_init_states=lambda: np.stack([initial_state(i, grasped=i % 2 == 1) for i in range(8)]),
+        load_reset=reset_of,
+        load_fields=instance_fields,
+    )
+
+
+def instance_fields(index: int) -> dict[str, np.ndarray]:
+    """A cube of another mass and colour in each instance."""
+    model = arm_scene()[0].model
+    mass, rgba = model.body_mass.copy(), model.geom_rgba.copy()
+    mass[model.body("cube").id] *= 1.0 + 0.1 * index
+    rgba[model.geom("cube_geom").id, 0] = index / 8
+    return {"body_mass": mass, "geom_rgba": rgba}
+
+
 @functools.cache
 def arm_scene(*, sensors: bool = True) -> tuple[SceneModel, Test]:
     """The scene with contacts of both fingers, and the test of a goal that reads every kind of signal."""
-    fingers = tuple(touch_pair(finger, name) for name in ("cube", "ball") for finger in FINGERS)
-    scene = compile_scene(SCENE, (*touches_of(GOAL, SCENE), *fingers), sensors=sensors)
+    scene = compile_scene(SCENE, touches_judged(arm_task(), (), engine="jax"), sensors=sensors)
     return scene, compile_goal(GOAL, SCENE, scene.index)[1]
 
 

@@ -26,6 +26,7 @@ COMMANDS = (
     "sample",
     "build",
     "bench",
+    "doctor",
 )
 HEAVY = ("numpy", "jax", "mujoco", "numba", "matplotlib", "scipy", "rich", "robosuite", "libero", "cv2")
 

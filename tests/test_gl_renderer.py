@@ -14,7 +14,8 @@ import pytest
 
 from mjx_bench.errors import BenchError
 from mjx_bench.observe import gl_platform
-from mjx_bench.observe.gl_renderer import MAX_SIDE, GlRenderer
+from mjx_bench.observe.base import MAX_SIDE
+from mjx_bench.observe.gl_renderer import GlRenderer
 from mjx_bench.observe.lane_model import LaneModel
 from mjx_bench.physics.base import Visual
 from tests.pictures import SCENE, balls, centre_of, pixel_of, renderer

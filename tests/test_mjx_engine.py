@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import mujoco
 import numpy as np
@@ -16,6 +15,7 @@ from mjx_bench.physics.choice import make_physics, split_fields
 from mjx_bench.physics.compiled import Compiled
 from mjx_bench.physics.mjx_jax import JaxStepper
 from mjx_bench.physics.mjx_program import Execute
+from mjx_bench.physics.mjx_programs import execute_of
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import compile_scene
 from tests.arm_scene import SCENE, arm_scene, initial_state, reset_of, solved_state
@@ -25,11 +25,10 @@ TILE, INTERVAL, SUBSTEPS = 8, 6, 10
 OWN, KEPT = split_fields(("geom_rgba", "body_mass"))
 
 
-@functools.cache
 def program() -> Execute:
-    """One compilation for the whole file."""
+    """One compilation for all tests of the engine."""
     scene, success = arm_scene(sensors=False)
-    return Execute(JaxStepper(scene, OWN), "osc_pose", SUBSTEPS, INTERVAL, OWN, success, TILE)
+    return execute_of(JaxStepper, scene, "osc_pose", SUBSTEPS, INTERVAL, OWN, success, TILE)
 
 
 def lanes_of(n: int) -> Compiled:

@@ -7,7 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
+from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.physics.base import Pose
+from mjx_bench.task import Scene
+
+MAX_SIDE = 4096  # pixels; four samples of colour and depth are 0.5 GB then
 
 
 class Renderer(Protocol):
@@ -38,3 +42,18 @@ class Renderer(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def check_view(scene: Scene, cameras: Sequence[str], height: int, width: int) -> tuple[str, ...]:
+    """The cameras in the scene's order, for pictures that a renderer can make.
+
+    Raises:
+      BenchError: a camera that the scene does not have, or a size out of range.
+    """
+    for name in cameras:
+        if name not in scene.cameras:
+            raise unknown_name("camera", name, scene.cameras)
+    for side, pixels in (("height", height), ("width", width)):
+        if not 1 <= pixels <= MAX_SIDE:
+            raise BenchError(f"pictures of {side} {pixels}; give 1 to {MAX_SIDE} pixels")
+    return tuple(name for name in scene.cameras if name in cameras)

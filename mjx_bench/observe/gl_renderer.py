@@ -10,13 +10,12 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.errors import BenchError
 from mjx_bench.observe import gl_platform
+from mjx_bench.observe.base import check_view
 from mjx_bench.observe.lane_model import LaneModel
 from mjx_bench.physics.base import Pose
 from mjx_bench.task import Scene
-
-MAX_SIDE = 4096  # pixels; four samples of colour and depth are 0.5 GB then
 
 MAX_GEOMS = 10_000
 
@@ -39,20 +38,14 @@ class GlRenderer:
     Args:
       scene: the scene.
       cameras: names, all of the scene.
-      height, width: pixels, 1 to `MAX_SIDE`.
+      height, width: pixels, 1 to `base.MAX_SIDE`.
 
     Raises:
       BenchError: a camera that the scene does not have, a size out of range, or no OpenGL.
     """
 
     def __init__(self, scene: Scene, cameras: Sequence[str], height: int, width: int) -> None:
-        for name in cameras:
-            if name not in scene.cameras:
-                raise unknown_name("camera", name, scene.cameras)
-        for side, pixels in (("height", height), ("width", width)):
-            if not 1 <= pixels <= MAX_SIDE:
-                raise BenchError(f"pictures of {side} {pixels}; give 1 to {MAX_SIDE} pixels")
-        self.cameras = tuple(name for name in scene.cameras if name in cameras)
+        self.cameras = check_view(scene, cameras, height, width)
         self.height, self.width = height, width
         found = gl_platform.find()
         self._lane = LaneModel(scene)

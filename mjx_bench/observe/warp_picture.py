@@ -9,39 +9,14 @@ it: four samples where an edge runs through a pixel, what stands behind a transp
 # mypy: ignore-errors
 
 import warp as wp
-from mujoco.mjx.third_party.mujoco_warp._src.ray import (
-    ray_box,
-    ray_capsule,
-    ray_cylinder,
-    ray_ellipsoid,
-    ray_mesh_with_bvh,
-    ray_plane,
-    ray_sphere,
-)
 
+from mjx_bench.observe.warp_rays import OPAQUE, Seen, cast, nearby, shadows
 from mjx_bench.observe.warp_sampling import cube_color
-from mjx_bench.observe.warp_shading import surface_color, way_to
-from mjx_bench.observe.warp_structs import (
-    BOX,
-    CAPSULE,
-    CYLINDER,
-    ELLIPSOID,
-    MESH,
-    PLANE,
-    SPHERE,
-    Body,
-    Geom,
-    Lanes,
-    Ray,
-    Stage,
-    Textures,
-)
+from mjx_bench.observe.warp_shading import surface_color
+from mjx_bench.observe.warp_structs import BOX, Body, Lanes, Ray, Stage, Textures
 
 wp.set_module_options({"enable_backward": False})
 
-_FAR = wp.constant(1.0e10)
-_OPAQUE = wp.constant(0.995)  # from this alpha on, MuJoCo draws a geom as opaque
-_CLEAR = wp.constant(1.0e-3)  # metres that a shadow keeps from what throws it, which else would lie in its own
 # How much 1/depth may bend from pixel to pixel, relative to itself, before it counts as an edge; a plane's does not bend.
 _BEND = wp.constant(0.02)
 # Samples of one geom belong to one surface up to this difference of their depths, relative to them.
@@ -53,84 +28,13 @@ _SAMPLES = wp.constant(
 _Colors = wp.types.matrix(shape=(4, 3), dtype=float)
 
 Depths = wp.array2d(dtype=float)
-Seen = wp.array2d(dtype=wp.vec2i)
 
 
 @wp.func
-def _meet(
-    geom: Geom, body: Body, trees: wp.array(dtype=wp.uint64), start: wp.vec3, along: wp.vec3, limit: float
-) -> float:
-    """Distance at which a line (`along` of length 1) enters a geom from outside; negative if not before `limit`."""
-    kind = geom.kind
-    distance = float(-1.0)
-    normal = wp.vec3(0.0)
-    if kind == MESH:
-        distance, normal, _u, _v, _f, _m = ray_mesh_with_bvh(
-            trees, geom.mesh, body.pos, body.rot, start, along, limit, True
-        )
-    elif kind == BOX:
-        distance, _all, normal = ray_box(body.pos, body.rot, body.size, start, along)
-    elif kind == PLANE:
-        distance, normal = ray_plane(body.pos, body.rot, body.size, start, along)
-    elif kind == SPHERE:
-        distance, normal = ray_sphere(body.pos, body.size[0] * body.size[0], start, along)
-    elif kind == CAPSULE:
-        distance, normal = ray_capsule(body.pos, body.rot, body.size, start, along)
-    elif kind == ELLIPSOID:
-        distance, normal = ray_ellipsoid(body.pos, body.rot, body.size, start, along)
-    elif kind == CYLINDER:
-        distance, normal = ray_cylinder(body.pos, body.rot, body.size, start, along)
-    if wp.dot(normal, along) > 0.0:
-        return -1.0
-    return distance
-
-
-@wp.func
-def _cast(stage: Stage, lanes: Lanes, n: int, ray: Ray, nearest: float):
-    """The first opaque geom beyond the depth `nearest`, and its depth; -1 if there is none."""
-    stretch = wp.length(ray.along)
-    along = ray.along / stretch
-    start = ray.origin + nearest * ray.along
-    best = float(_FAR)
-    found = int(-1)
-    item = int(0)
-    query = wp.bvh_query_ray(lanes.tree, start, along, lanes.roots[n])
-    while wp.bvh_query_next(query, item, best):
-        g = lanes.shown[item - n * lanes.shown.shape[0]]
-        if lanes.bodies[n, g].color[3] >= _OPAQUE:
-            t = _meet(stage.geoms[g], lanes.bodies[n, g], stage.trees, start, along, best)
-            # Where two geoms coincide the later one shows, as in OpenGL's depth test.
-            if t >= 0.0 and (t < best or (t == best and g > found)):
-                best = t
-                found = g
-    return found, nearest + best / stretch
-
-
-@wp.func
-def _shadows(stage: Stage, lanes: Lanes, n: int, p: wp.vec3, ahead: wp.vec3) -> int:
-    """A bit for each light whose way to `p` is blocked."""
-    dark = int(0)
-    for i in range(lanes.lights.shape[1]):
-        light = lanes.lights[n, i]
-        if light.casts == 1:
-            along, distance = way_to(light, p, ahead)
-            item = int(0)
-            query = wp.bvh_query_ray(lanes.tree, p, along, lanes.roots[n])
-            while wp.bvh_query_next(query, item, distance):
-                g = lanes.shown[item - n * lanes.shown.shape[0]]
-                if lanes.bodies[n, g].color[3] > 0.0:
-                    t = _meet(stage.geoms[g], lanes.bodies[n, g], stage.trees, p, along, distance)
-                    if t > _CLEAR and t < distance:
-                        dark = dark | (1 << i)
-                        break
-    return dark
-
-
-@wp.func
-def _mirrored(body: Body, ray: Ray) -> Ray:
-    """The ray as the upper side of a geom reflects it: the same depths, seen from the mirrored eye."""
+def _mirrored(body: Body, top: float, ray: Ray) -> Ray:
+    """The ray as a geom's side at z = `top` in its frame reflects it: the same depths, seen from the mirrored eye."""
     up = wp.vec3(body.rot[0, 2], body.rot[1, 2], body.rot[2, 2])
-    height = wp.dot(ray.origin - body.pos, up) - body.size[2]
+    height = wp.dot(ray.origin - body.pos, up) - top
     out = Ray()
     out.origin = ray.origin - 2.0 * height * up
     out.along = ray.along - 2.0 * wp.dot(ray.along, up) * up
@@ -164,13 +68,14 @@ def _opaque_color(stage: Stage, lanes: Lanes, textures: Textures, n: int, g: int
     if g < 0:
         return _sky_color(stage, textures, ray)
     body = lanes.bodies[n, g]
-    dark = _shadows(stage, lanes, n, ray.origin + z * ray.along, ray.ahead)
+    dark = shadows(stage, lanes, n, ray.origin + z * ray.along, ray.ahead)
     color = surface_color(stage, lanes.lights, textures, n, stage.geoms[g], body, ray, z, dark)
     if body.reflectance > 0.0:
         p = wp.transpose(body.rot) @ (ray.origin + z * ray.along - body.pos)
-        if p[2] > 0.9999 * body.size[2]:
-            mirrored = _mirrored(body, ray)
-            seen, far = _cast(stage, lanes, n, mirrored, z + 1.0e-4)
+        top = wp.where(stage.geoms[g].kind == BOX, body.size[2], 0.0)
+        if p[2] > top - 1.0e-4:
+            mirrored = _mirrored(body, top, ray)
+            seen, far = cast(stage, lanes, n, mirrored, z + 1.0e-4)
             if seen >= 0:
                 # MuJoCo dims the mirrored geom's colour but not its shine, and adds both pictures.
                 image = lanes.bodies[n, seen]
@@ -185,8 +90,8 @@ def _color(stage: Stage, lanes: Lanes, textures: Textures, n: int, g: int, ray: 
     """Colour of what a ray meets first, with what shows through it."""
     if g >= 0:
         body = lanes.bodies[n, g]
-        if body.color[3] < _OPAQUE:
-            behind, far = _cast(stage, lanes, n, ray, z)
+        if body.color[3] < OPAQUE:
+            behind, far = cast(stage, lanes, n, ray, z)
             # MuJoCo blends every transparent geom twice, front to back and back to front.
             through = (1.0 - body.color[3]) * (1.0 - body.color[3])
             front = surface_color(stage, lanes.lights, textures, n, stage.geoms[g], body, ray, z, 0)
@@ -221,25 +126,6 @@ def _is_edge(depth: Depths, seen: Seen, n: int, here: int, beside: wp.vec4i) -> 
 
 
 @wp.func
-def _nearby(stage: Stage, lanes: Lanes, seen: Seen, n: int, here: int, beside: wp.vec4i, ray: Ray):
-    """What a ray through a pixel meets first of the geoms that the pixel and its neighbours show, and its depth."""
-    stretch = wp.length(ray.along)
-    along = ray.along / stretch
-    best = float(_FAR)
-    found = int(-1)
-    for i in range(5):
-        g = seen[n, here][0]
-        if i > 0:
-            g = seen[n, here + beside[i - 1]][0]
-        if g >= 0 and g != found:
-            t = _meet(stage.geoms[g], lanes.bodies[n, g], stage.trees, ray.origin, along, best)
-            if t >= 0.0 and (t < best or (t == best and g > found)):
-                best = t
-                found = g
-    return found, best / stretch
-
-
-@wp.func
 def _edge_color(
     stage: Stage,
     lanes: Lanes,
@@ -260,7 +146,7 @@ def _edge_color(
     at = depth[n, here]
     for i in range(4):
         ray.along = corner + _SAMPLES[i, 0] * ray.right + _SAMPLES[i, 1] * ray.down
-        g, z = _nearby(stage, lanes, seen, n, here, beside, ray)
+        g, z = nearby(stage, lanes, seen, n, here, beside, ray)
         known = int(-1)
         for j in range(i):
             if geoms[j] == g and wp.abs(depths[j] - z) <= _SAME * z:

@@ -75,16 +75,19 @@ def make_physics(
         return MujocoC(compile_scene(scene, touches), lanes, action_mode, substeps, threads)
 
     from mjx_bench.physics.compiled import Compiled
-    from mjx_bench.physics.mjx_program import Execute
+    from mjx_bench.physics.mjx_programs import execute_of
 
     own, kept = split_fields(fields)
     compiled = compile_scene(scene, touches, sensors=name == "warp")
     width = default_tile() if tile is None else tile
-    if name == "jax":
-        from mjx_bench.physics.mjx_jax import JaxStepper
-
-        execute = Execute(JaxStepper(compiled, own), action_mode, substeps, interval, own, success, width)
+    execute = execute_of(_stepper(name), compiled, action_mode, substeps, interval, own, success, width)
     return Compiled(compiled, execute, lanes, success, kept)
+
+
+def _stepper(engine: str) -> Callable[..., Any]:
+    from mjx_bench.physics.mjx_jax import JaxStepper
+
+    return {"jax": JaxStepper}[engine]
 
 
 def split_fields(fields: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import jax.scipy.linalg
 from jax import monitoring
-from jax.custom_batching import sequential_vmap
+from jax.custom_batching import custom_vmap
 
 # XLA's CPU backend fuses the long chains of small operations of a kinematic tree so that each element of the result
 # computes the chain again: one batched step of an arm got 400 times slower. `mjx-bench bench engine` measures the ratio.
@@ -56,7 +58,11 @@ def compile_program(function: Callable[..., Any], *args: jax.ShapeDtypeStruct, s
     """
     options = {} if stock else compiler_options(jax.default_backend())
     on_cpu = jax.default_backend() == "cpu" and not stock
-    with _LOCK, jax.default_matmul_precision(MATMUL_PRECISION), _lane_by_lane() if on_cpu else contextlib.nullcontext():
+    with (
+        _LOCK,
+        jax.default_matmul_precision(MATMUL_PRECISION),
+        _small_batches() if on_cpu else contextlib.nullcontext(),
+    ):
         start = time.perf_counter()
         lowered = jax.jit(function).lower(*args)
         traced = time.perf_counter()
@@ -85,26 +91,41 @@ def _counted_hits() -> Iterator[list[str]]:
         monitoring.unregister_event_listener(listen)
 
 
-@sequential_vmap
+_CHO_FACTOR, _CHO_SOLVE = jax.scipy.linalg.cho_factor, jax.scipy.linalg.cho_solve
+
+# Multiplications of one call below which jaxlib factors a batch in the thread that asks for it, with a margin of two.
+_ALONE = 3e5
+
+
+@custom_vmap
 def _factor(matrix: jax.Array) -> jax.Array:
     return _CHO_FACTOR(matrix)[0]
 
 
-@sequential_vmap
+@custom_vmap
 def _solve(factor: jax.Array, vector: jax.Array) -> jax.Array:
     return _CHO_SOLVE((factor, False), vector)
 
 
-_CHO_FACTOR, _CHO_SOLVE = jax.scipy.linalg.cho_factor, jax.scipy.linalg.cho_solve
+def _in_groups(function: Callable[..., jax.Array], axis_size: int, batched: Any, *args: jax.Array) -> Any:
+    """The batching rule of both: over groups of lanes that are small enough."""
+    args = tuple(a if b else jnp.broadcast_to(a, (axis_size, *a.shape)) for a, b in zip(args, batched, strict=True))
+    group = max(1, int(_ALONE // args[0].shape[-1] ** 3))
+    parts = [jax.vmap(function)(*(a[i : i + group] for a in args)) for i in range(0, axis_size, group)]
+    return jnp.concatenate(parts), True
+
+
+_factor.def_vmap(functools.partial(_in_groups, lambda a: _CHO_FACTOR(a)[0]))
+_solve.def_vmap(functools.partial(_in_groups, lambda factor, b: _CHO_SOLVE((factor, False), b)))
 
 
 @contextlib.contextmanager
-def _lane_by_lane() -> Iterator[None]:
-    """Gives MJX, while it is traced, Cholesky solves that take one lane after another.
+def _small_batches() -> Iterator[None]:
+    """Gives MJX, while it is traced for a CPU, Cholesky solves that take a few lanes at a time.
 
-    JAX's own for a batch deadlock on a CPU: LAPACK's kernel hands parts of the batch to the thread pool and waits for them in
-    a thread of that pool, and as soon as every thread waits so, nobody is left to do the work (jaxlib 0.10.2; 45 joints, 8
-    lanes and 2 processors were enough). One lane at a time they are also twice as fast.
+    For a larger batch JAX's own may deadlock: LAPACK's kernel hands parts of the batch to the thread pool and waits for them
+    in a thread of that pool; as soon as every thread waits so, nobody is left to do the work. On 2 processors, 8 lanes with
+    45 degrees of freedom were enough (jaxlib 0.10.2; from 0.11 on it no longer does this).
     """
     linalg = jax.scipy.linalg
     linalg.cho_factor = lambda a, lower=False, **_: (_factor(a), False)

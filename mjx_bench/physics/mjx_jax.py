@@ -62,13 +62,11 @@ class JaxStepper:
             **{n: moving[n] for n in ("qpos", "qvel", "act", "time", "qacc_warmstart", "ctrl")},
             **{n: given[n] for n in ("xfrc_applied", "mocap_pos", "mocap_quat")},
         )
-        cut = jax.lax.optimization_barrier
-        d = cut(mjx.fwd_position(m, d))
-        d = cut(mjx.fwd_velocity(m, d))
+        d = mjx.fwd_velocity(m, mjx.fwd_position(m, d))
         judged = poses(self.scene, d) | {"touch": self._touches(d)}
-        ctrl, memory = cut(law(*arm_of(self.scene, m, d), d.ctrl))
-        d = cut(mjx.fwd_acceleration(m, mjx.fwd_actuation(m, d.replace(ctrl=ctrl))))
-        d = cut(mjx.solve(m, d) if d._impl.nefc else d.replace(qacc=d.qacc_smooth))
+        ctrl, memory = law(*arm_of(self.scene, m, d), d.ctrl)
+        d = mjx.fwd_acceleration(m, mjx.fwd_actuation(m, d.replace(ctrl=ctrl)))
+        d = mjx.solve(m, d) if d._impl.nefc else d.replace(qacc=d.qacc_smooth)
         d = self._integrate(m, d)
         moved = {n: getattr(d, n) for n in ("qpos", "qvel", "act", "time", "qacc_warmstart", "ctrl")}
         return moved | {n: getattr(memory, n) for n in CONTROLLER_MOVING}, judged
