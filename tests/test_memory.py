@@ -71,19 +71,17 @@ def test_a_hundred_engines_of_64_lanes_leave_nothing():
 
 
 def test_a_run_drops_each_scene_when_it_is_done(tmp_path, monkeypatch):
-    from mjx_bench import workers
-
     alive: list[weakref.ref] = []
     most = 0
 
-    def watched(*args):
+    def watched(*args, **options):
         nonlocal most
-        scene = compile_scene(*args)
+        scene = compile_scene(*args, **options)
         alive.append(weakref.ref(scene))
         most = max(most, sum(ref() is not None for ref in alive))
         return scene
 
-    monkeypatch.setattr(workers, "compile_scene", watched)
+    monkeypatch.setattr("mjx_bench.physics.scene.compile_scene", watched)
     cases = [
         a_case("illumination_switch", at(4), init=init, suite=suite)
         for suite in ("libero_object", "libero_spatial")
