@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from evals.registry import load_task
 from mjx_bench import runtime
 from mjx_bench.bench.fidelity import Likeness
 from mjx_bench.bench.pictures import primitive_poses, primitive_scene, task_poses
@@ -383,3 +384,13 @@ def test_a_pyramid_keeps_the_mean_of_a_picture():
     assert levels[0].mean() == pytest.approx(picture.mean(), rel=0.3)
     flat = warp_textures.pyramid(np.full((8, 8, 3), 77, np.uint8), 8)
     assert all((level == 77).all() for level in flat)
+
+
+def test_an_instance_of_the_native_suite_looks_as_in_opengl():
+    task = load_task("tabletop", 6)
+    state, fields = task.load_init_states()[5], dict(task.load_fields(5))
+    nq = task.scene.load_spec().compile().nq
+    pose = Pose(state[1 : 1 + nq], fields.pop("body_pos"), fields.pop("body_quat"), fields=fields)
+    gl, warp = (drawn(name, task.scene, [pose]) for name in ("gl", "warp"))
+    for camera, picture in gl.items():
+        assert np.abs(picture.astype(int) - warp[camera]).mean() < 4.0, camera

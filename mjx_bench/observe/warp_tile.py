@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Sequence
 
@@ -22,8 +23,11 @@ class Tile:
     def __init__(self, scene: WarpScene, cameras: Sequence[str], height: int, width: int, n: int) -> None:
         self._scene, self._n = scene, n
         model = scene.model
+        # Warp refuses models that simulate in ways it does not know. Pictures need none of that.
+        drawn = copy.copy(model)
+        drawn.opt.disableflags = 0
         with _MAKING:
-            self._model = mjw.put_model(model)
+            self._model = mjw.put_model(drawn)
             self._data = mjw.make_data(model, nworld=n, nconmax=1, njmax=1)
             self._context = mjw.create_render_context(
                 model,
