@@ -23,7 +23,7 @@ from mjx_bench.arms import Arms, BaseJob, Stored
 from mjx_bench.cases import Case, Manifest, base_key, check_case, dump_manifest, manifest_sha256
 from mjx_bench.errors import BenchError
 from mjx_bench.judged import TaskKey, dump_tasks, task_key, task_name, tasks_sha256
-from mjx_bench.observe.choice import PACKAGES, choose_seen
+from mjx_bench.observe.choice import PACKAGES, choose_seen, try_renderer
 from mjx_bench.observe.pictures import check_cameras
 from mjx_bench.physics.choice import PACKAGES as ENGINE_PACKAGES
 from mjx_bench.physics.choice import choose, tile_of
@@ -109,6 +109,8 @@ def run_pairs(
     seen = choose_seen(policy.spec, settings.renderer)
     tasks = load_tasks(manifest, load_task)
     check_cameras(policy.spec, tuple(tasks.values()))
+    if seen["renderer"] is not None and tasks:
+        try_renderer(seen["renderer"], next(iter(tasks.values())).scene, policy.spec)
     if isinstance(policy, Prepared):
         policy.prepare([(tasks[task_key(c)], policy_seed(base_key(c))) for c in manifest.cases])
     tasks_text = dump_tasks(tasks)

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -34,6 +35,7 @@ CODEC = "libx264"
 _BT709 = 1
 LANES = 16  # poses in one call of a renderer, at most
 _HOLD_S = 1.5  # how long the last frame stays, so that the verdicts can be read
+_SAY_EVERY_S = 10.0
 
 
 def make_media(
@@ -56,7 +58,7 @@ def make_media(
       load_task: case to task.
       case_ids: these pairs and no others.
       cameras: the large and the small one; the first two that the source's own observation has if not given.
-      progress: told one line a pair.
+      progress: told a line now and then: which pair, and how far it is.
 
     Returns:
       All files that were asked for, those that were there already included.
@@ -84,8 +86,9 @@ def make_media(
         jobs.append(_Job(run, cases[case_id], task, shown, name, video, stills))
     made: list[Path] = []
     for i, job in enumerate(jobs, 1):
-        progress(f"pair {i} of {len(jobs)}: {job.case.case_id}")
-        made += job.make()
+        where = f"pair {i} of {len(jobs)}"
+        progress(f"{where}: {job.case.case_id}")
+        made += job.make(lambda line, where=where: progress(f"{where}: {line}"))  # type: ignore[misc]
     return made
 
 
@@ -102,7 +105,10 @@ def check_media(directory: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise BenchError(f"{error.filename or folder}: cannot write pictures here: {error.strerror or error}") from None
+        raise BenchError(
+            f"{error.filename or folder}: cannot write pictures here: {error.strerror or error}; a results folder and its"
+            f" folder {folder.name} must be folders that you may write in"
+        ) from None
     if CODEC not in av.codecs_available:
         raise BenchError(f"this build of PyAV has no {CODEC} encoder; install the wheel of the package av")
 
@@ -117,8 +123,8 @@ def check_cameras(task: Task, cameras: Sequence[str]) -> tuple[str, ...]:
     for camera in cameras:
         if camera not in known:
             raise unknown_name(f"camera in {task.suite} task {task.index}", camera, known)
-    if len(cameras) > 2:
-        raise BenchError(f"a film shows a large and a small camera; {len(cameras)} were given: {', '.join(cameras)}")
+    if len(cameras) > 2 or len(set(cameras)) < len(cameras):
+        raise BenchError(f"a film shows a large and a small camera, not {', '.join(cameras)}; give one or two of them")
     chosen = tuple(cameras) or (task.scene.observed or known)[:2]
     if not chosen:
         raise BenchError(f"{task.suite} task {task.index} has no camera to film with")
@@ -137,7 +143,7 @@ class _Job:
     video: bool
     stills: bool
 
-    def make(self) -> list[Path]:
+    def make(self, progress: Progress) -> list[Path]:
         """Makes what is not there yet; returns all paths, in order."""
         directory, case_id, mark = self.run.directory, self.case.case_id, self._mark()
         film = video_path(directory, case_id) if self.video else None
@@ -147,11 +153,12 @@ class _Job:
         film = None if film and is_video(film, mark) else film
         stills = {path: step for path, step in stills.items() if not is_still(path, mark)}
         if film or stills:
+            progress("running both arms again")
             footage = film_pair(self.run, self.case, self.task)
             size = board.LARGE
             renderer = make_renderer(self.renderer, self.task.scene, self.cameras, size, size, LANES)
             with contextlib.closing(Pictures(renderer, self.task.scene)) as pictures:
-                _make(footage, pictures, self.cameras, film, stills, mark)
+                _make(footage, pictures, self.cameras, film, stills, mark, progress)
         return paths
 
     def _mark(self) -> str:
@@ -168,6 +175,7 @@ def _make(
     film: Path | None,
     stills: Mapping[Path, int],
     mark: str,
+    progress: Progress,
 ) -> None:
     """Draws each step once, and puts it wherever it belongs."""
     drawn = board.Board(footage, cameras)
@@ -175,7 +183,11 @@ def _make(
     with contextlib.ExitStack() as files:
         hz = footage.task.control_hz
         add = files.enter_context(video_file(film, hz, mark)) if film else _no_film
-        for step, shown in shoot(footage, pictures, steps):
+        said = time.monotonic()
+        for i, (step, shown) in enumerate(shoot(footage, pictures, steps)):
+            if time.monotonic() - said >= _SAY_EVERY_S:
+                said = time.monotonic()
+                progress(f"frame {i} of {len(steps)}")
             frame = drawn.draw(step, shown)
             for path, at in stills.items():
                 if at == step:
@@ -221,7 +233,9 @@ def whole_file(path: Path) -> Iterator[Path]:
         yield part
         os.replace(part, path)
     except OSError as error:
-        raise BenchError(f"{path}: cannot write: {error.strerror or error}") from None
+        raise BenchError(
+            f"{path}: cannot write: {error.strerror or error}; free the path, or choose another one"
+        ) from None
     finally:
         part.unlink(missing_ok=True)
 

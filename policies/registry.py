@@ -43,6 +43,8 @@ def make(name: str) -> Policy:
 
         return Replay(rest)
     if kind == "seeing":
+        if not rest:
+            raise BenchError("policy 'seeing' needs another policy, which then acts with pictures: seeing:NAME")
         from policies.seeing import Seeing
 
         return Seeing(make(rest))

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import importlib
 import io
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -72,6 +76,11 @@ _RUN: dict[type, Any] = {
 }
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE
+TERMINATED = 143  # 128 + SIGTERM
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what a scheduler sends before it kills. Everything is left as an interrupt leaves it."""
 
 
 def parse(args: Sequence[str]) -> Any:
@@ -118,6 +127,34 @@ def one_line(box: str) -> str:
     return message
 
 
+def check_opengl() -> None:
+    """Refuses a `MUJOCO_GL` that MuJoCo cannot be imported with, whether pictures are wanted or not.
+
+    Raises:
+      BenchError: with the value, and the Debian package of a library that is not there.
+    """
+    asked = os.environ.get("MUJOCO_GL")
+    if not asked:
+        return
+    try:
+        importlib.import_module("mujoco")
+    except Exception as error:
+        from mjx_bench.observe.gl_platform import LIBRARIES
+
+        library = LIBRARIES.get(asked.lower().strip())
+        cause = "MuJoCo knows no such value"
+        if library is not None:
+            cause = f"lib{library[0]} does not work here (Debian package {library[1]})"
+        raise BenchError(
+            f"MUJOCO_GL={asked}: {cause}; unset it, and a platform that works is found by a trial"
+            f" ({type(error).__name__}: {error})"
+        ) from None
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of a process; see `reserve_stdout` for what `--json` does to it."""
     runtime.configure()
@@ -125,8 +162,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character must not cost a report
     args = sys.argv[1:] if argv is None else list(argv)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         options = parse(args)
+        check_opengl()
         emit = output.reserve_stdout() if getattr(options, "json", False) else output.no_json
         status: int = _RUN[type(options)](options, emit)
         sys.stdout.flush()
@@ -134,9 +174,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BenchError as error:
         print("mjx-bench: error:", " ".join(str(error).split()), file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("\nmjx-bench: interrupted; finished work is kept, the same command goes on from there", file=sys.stderr)
-        return INTERRUPTED
+        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except BrokenPipeError:
         output.drop_stdout()
         return BROKEN_PIPE

@@ -11,7 +11,7 @@ import tyro
 
 from mjx_bench.errors import BenchError
 from scripts import options as shared
-from scripts.output import Emit, note
+from scripts.output import Emit, check_writable, note
 
 if TYPE_CHECKING:
     from mjx_bench.video import LoadTask
@@ -55,10 +55,10 @@ def run(options: Film, emit: Emit) -> int:
     videos, frames = options.video, options.frames
     if cases and not videos and not frames:
         videos = len(cases)
-    if not videos and not frames and options.rerun is None:
-        raise BenchError("nothing to make; give --video, --frames, --case or --rerun")
     if options.out is not None and options.rerun is None:
-        raise BenchError("--out is where a recording goes; give --rerun too")
+        raise BenchError("--out is where a recording goes; give --rerun CASE too, or leave it out")
+    if not videos and not frames and options.rerun is None:
+        raise BenchError("nothing to make; say what: --video N, --frames N, --case ID, or --rerun ID")
 
     from mjx_bench.video import make_media
 
@@ -112,8 +112,8 @@ def _export(options: Film, case_id: str, cameras: tuple[str, ...], load: LoadTas
     if path is None:
         check_media(options.dir)
         path = rerun_path(options.dir, case_id)
-    elif not path.parent.is_dir():
-        raise BenchError(f"{path}: its folder is not there; make it first")
+    else:
+        check_writable(path)
     name, _ = choose(options.renderer)
     manifest = Manifest.read(loaded.manifest, str(options.dir / "manifest.json"))
     case = next(c for c in manifest.cases if c.case_id == case_id)

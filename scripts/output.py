@@ -6,7 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mjx_bench.errors import BenchError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,6 +49,27 @@ def console() -> Console:
 def note(line: str) -> None:
     """One line for people, on standard error: what is going on, never a result."""
     print(line, file=sys.stderr, flush=True)
+
+
+def check_writable(path: Path) -> None:
+    """Makes sure, before any work, that a file can be made at `path`; leaves what is there as it is.
+
+    Raises:
+      BenchError: it cannot, with what to change.
+    """
+    if path.is_dir():
+        raise BenchError(f"{path}: is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise BenchError(f"{path}: its folder {path.parent} is not there; make it first, or choose another one")
+    there = path.exists()
+    try:
+        with path.open("ab"):
+            pass
+        if not there:
+            path.unlink()
+    except OSError as error:
+        why = error.strerror or error
+        raise BenchError(f"{path}: cannot be written: {why}; free the path, or choose another one") from None
 
 
 def drop_stdout() -> None:

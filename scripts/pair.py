@@ -33,7 +33,7 @@ class Pair:
     """
 
     policy: str
-    """scripted.reactive, scripted.open_loop, zero, random, replay:DIR, or module:factory (your own)."""
+    """scripted.reactive, scripted.open_loop, zero, random, replay:DIR, seeing:NAME, or module:factory (your own)."""
     out: Path
     """Results folder."""
     manifest: Path | None = None

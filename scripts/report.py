@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from mjx_bench.errors import BenchError
-from scripts.output import Emit, console, note
+from scripts.output import Emit, check_writable, console, note
 
 if TYPE_CHECKING:
     from mjx_bench.records import Run
@@ -36,6 +36,8 @@ class Report:
 def run(options: Report, emit: Emit) -> int:
     """Prints the report; that of a folder is saved beside the records."""
     to_json = emit if options.json else None
+    if options.html is not None:
+        check_writable(options.html)
     if options.dir is not None and options.from_reference is None:
         show(options.dir, to_json, options.html)
     elif options.from_reference is not None and options.dir is None:
@@ -77,7 +79,9 @@ def write_page(path: Path, summary: dict[str, Any], loaded: Run | None = None) -
     try:
         path.write_text(html_page.render(summary, loaded), encoding="utf-8")
     except OSError as error:
-        raise BenchError(f"{path}: cannot write the page: {error.strerror or error}") from None
+        raise BenchError(
+            f"{path}: cannot write the page: {error.strerror or error}; free the path, or choose another one"
+        ) from None
     note(f"{path}: a page for a browser")
 
 

@@ -100,6 +100,10 @@ PAIR = ["pair", "--policy", "zero", "--out", "{tmp}/run"]
             "scripted.reactive",
         ),
         (["report", "{tmp}/none"], "none"),
+        (["report", "{tmp}/none", "--html", "{tmp}/no/page.html"], "no is not there; make it first"),
+        (["report", "{tmp}/none", "--html", "{tmp}"], "is a folder; give the name of a file in it"),
+        (["film", "{tmp}/none", "--camera", "agentview"], "nothing to make; say what: --video N"),
+        (["film", "{tmp}/none", "--out", "{tmp}/a.rrd"], "give --rerun CASE too"),
         (["report"], "give either a results folder or --from-reference"),
         (["report", "{tmp}/none", "--from-reference", "{tmp}/none"], "one of them"),
         (["report", "--from-reference", "{tmp}/none.jsonl"], "none.jsonl: cannot read"),
@@ -140,6 +144,48 @@ sys.exit(cli.main(["tasks", "--json"]))
     assert done.returncode == 2
     assert "'.[libero]'" in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("asked", ["vulkan", "osmesa"])
+def test_an_opengl_that_mujoco_cannot_be_imported_with_is_a_mistake_of_one_line(asked: str, tmp_path: Path):
+    # Another test may have set PyOpenGL's own variable, which a person does not.
+    env = {name: value for name, value in os.environ.items() if name != "PYOPENGL_PLATFORM"} | {"MUJOCO_GL": asked}
+    if asked == "osmesa" and python("import mujoco", env=env).returncode == 0:
+        pytest.skip("OSMesa works here")
+    for command in (["doctor"], ["pair", "--suite", "tabletop", "--policy", "zero", "--out", f"{tmp_path}/run"]):
+        done = mjx_bench(*command, env=env)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"mjx-bench: error: MUJOCO_GL={asked}: ")
+        assert "unset it" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_terminated_command_leaves_no_half_file(tmp_path: Path):
+    code = f"""
+import pathlib, sys, time
+from scripts import cli
+from mjx_bench.video import whole_file
+
+def slow(options, emit):
+    with whole_file(pathlib.Path({str(tmp_path / "a.mp4")!r})) as part:
+        part.touch()
+        print("begun", flush=True)
+        time.sleep(60)
+
+cli._RUN[cli.tasks.Tasks] = slow
+sys.exit(cli.main(["tasks"]))
+"""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert list(tmp_path.iterdir())
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert "the same command goes on" in err
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupt_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):

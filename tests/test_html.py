@@ -210,6 +210,17 @@ def test_a_page_stays_small_and_says_what_it_leaves_out(tmp_path, monkeypatch):
     assert "see the folder media" in page.words
 
 
+def test_damaged_files_are_named_and_not_embedded(tmp_path):
+    run = make_run(tmp_path)
+    film, stills = add_film(run, "case-0"), add_stills(run, "case-0")
+    film.write_bytes(film.read_bytes()[:-100])
+    stills[1].write_bytes(b"")
+    page = page_of(run)
+    assert not page.all("video")
+    assert len(page.all("img")) == len(stills) - 1
+    assert f"2 files are damaged, and made again by film: {film.name}, {stills[1].name}" in page.words
+
+
 def test_without_pictures_the_page_says_how_to_make_some(made, tmp_path):
     page = page_of(make_run(tmp_path))
     assert "mjx-bench film DIR --video 2" in page.words
@@ -244,7 +255,7 @@ def test_report_writes_the_page_beside_the_records_and_where_it_is_asked_to(tmp_
     report.run(report.Report(dir=run.directory, html=wanted), lambda value: None)
     assert wanted.read_text("utf-8") == (run.directory / "report.html").read_text("utf-8")
     assert wanted.read_text("utf-8").startswith("<!doctype html>")
-    with pytest.raises(BenchError, match="cannot write the page"):
+    with pytest.raises(BenchError, match=r"its folder .* is not there; make it first"):
         report.run(report.Report(dir=run.directory, html=tmp_path / "no" / "page.html"), lambda value: None)
 
 

@@ -146,7 +146,8 @@ def test_a_policy_that_sees_nothing_needs_no_renderer(tmp_path, monkeypatch):
     ("spec", "message"),
     [
         ({"cameras": ("agentview", "robot0_eye_in_hnad")}, "did you mean robot0_eye_in_hand"),
-        ({"image_size": 0}, "pictures of 0 pixels"),
+        ({"image_size": 0}, "pictures of 0 pixels a side; its image_size must be 1 to 4096"),
+        ({"image_size": 4097}, "pictures of 4097 pixels a side"),
     ],
 )
 def test_what_no_scene_can_show_is_refused_before_anything_runs(tmp_path, spec, message):
@@ -162,3 +163,15 @@ def test_an_unknown_renderer_is_named(tmp_path):
     manifest = manifest_of(a_case("illumination_switch", at(4)))
     with pytest.raises(BenchError, match="unknown renderer 'vulkan'"):
         run_pairs(manifest, RunSettings("o", 1, Q, renderer="vulkan"), tmp_path, load_task=short, policy=Onlooker())
+
+
+def test_what_a_renderer_refuses_is_known_before_anything_runs(tmp_path, monkeypatch):
+    class Refusing:
+        def __init__(self, *args):
+            raise BenchError("cannot draw this scene")
+
+    monkeypatch.setattr("mjx_bench.observe.gl_renderer.GlRenderer", Refusing)
+    manifest = manifest_of(a_case("illumination_switch", at(4)))
+    with pytest.raises(BenchError, match="cannot draw this scene"):
+        run_pairs(manifest, RunSettings("o", 1, Q, renderer="gl"), tmp_path, load_task=short, policy=Onlooker())
+    assert not list(tmp_path.iterdir())

@@ -27,6 +27,7 @@ def test_every_named_policy_keeps_the_contract(name):
     [
         ("scripted.reactiv", "did you mean scripted.reactive"),
         ("replay", "needs a results folder: replay:DIR"),
+        ("seeing:", "needs another policy"),
         ("replay:nowhere", "nowhere: not a results folder"),
         ("no_such_module:make", "No module named 'no_such_module'"),
         ("policies.simple:zero", "did you mean Zero"),

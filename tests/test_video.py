@@ -20,7 +20,7 @@ from mjx_bench.observe.base import Renderer
 from mjx_bench.observe.choice import choose
 from mjx_bench.physics.base import Pose
 from mjx_bench.records import Run, load_run
-from mjx_bench.records.media import media_folder, rerun_path, stem, still_path, video_path
+from mjx_bench.records.media import is_whole, media_folder, rerun_path, stem, still_path, video_path
 from mjx_bench.task import Scene
 from mjx_bench.types import Arm
 from mjx_bench.video import is_still, is_video, make_media, video_file
@@ -193,6 +193,15 @@ def test_an_interruption_leaves_no_half_file(folder, fake, monkeypatch):
     assert list(media_folder(folder).iterdir()) == [path]
 
 
+def test_a_long_film_says_how_far_it_is(folder, fake, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(video, "_SAY_EVERY_S", 0.0)
+    make_media(folder, videos=1, case_ids=[LIT], load_task=short_task, progress=said.append)
+    assert said[0] == f"pair 1 of 1: {LIT}"
+    assert said[1] == "pair 1 of 1: running both arms again"
+    assert said[2:] == [f"pair 1 of 1: frame {i} of {HORIZON + 1}" for i in range(HORIZON + 1)]
+
+
 def test_a_file_with_another_mark_or_no_end_is_none(tmp_path):
     path = tmp_path / "a.mp4"
     frame = Image.new("RGB", (board.WIDTH, board.HEIGHT), "navy")
@@ -200,10 +209,19 @@ def test_a_file_with_another_mark_or_no_end_is_none(tmp_path):
         for _ in range(40):
             add(frame)
     assert is_video(path, "mark")
+    assert is_whole(path)
     assert not is_video(path, "other")
+    (tmp_path / "half.mp4").write_bytes(path.read_bytes()[:-1])
+    assert not is_whole(tmp_path / "half.mp4")
+    assert not is_whole(tmp_path / "b.mp4")
     assert not is_video(tmp_path / "b.mp4", "mark")
     video.write_still(tmp_path / "a.png", frame, "mark")
     assert is_still(tmp_path / "a.png", "mark")
+    assert is_whole(tmp_path / "a.png")
+    changed = bytearray((tmp_path / "a.png").read_bytes())
+    changed[len(changed) // 2] ^= 1
+    (tmp_path / "b.png").write_bytes(changed)
+    assert not is_whole(tmp_path / "b.png")
     assert not is_still(tmp_path / "a.png", "other")
     (tmp_path / "a.png").write_bytes((tmp_path / "a.png").read_bytes()[:500])
     assert not is_still(tmp_path / "a.png", "mark")
@@ -215,9 +233,18 @@ def test_a_file_with_another_mark_or_no_end_is_none(tmp_path):
     ("spoil", "arguments", "complaint"),
     [
         ("", {"cameras": ["agentveiw"]}, "unknown camera in libero_object task 0 'agentveiw'; did you mean agentview"),
-        ("", {"cameras": ["agentview", "frontview", "birdview"]}, "a large and a small camera; 3 were given"),
+        (
+            "",
+            {"cameras": ["agentview", "frontview", "birdview"]},
+            "a large and a small camera, not agentview, frontview",
+        ),
+        ("", {"cameras": ["agentview", "agentview"]}, "a large and a small camera, not agentview, agentview"),
         ("", {"case_ids": ["nobody"]}, "unknown case in"),
-        ("media is a file", {}, "cannot write pictures here"),
+        (
+            "media is a file",
+            {},
+            "cannot write pictures here: .*; a results folder and its folder media must be folders",
+        ),
         ("no renderer", {}, "no renderer works here"),
     ],
 )

@@ -32,6 +32,7 @@ from tests.scenes import SEED, libero_task
 pytest.importorskip("warp")
 warp_scene = pytest.importorskip("mjx_bench.observe.warp_scene")
 warp_textures = pytest.importorskip("mjx_bench.observe.warp_textures")
+warp_meshes = pytest.importorskip("mjx_bench.observe.warp_meshes")
 
 SIZE = 96
 
@@ -352,9 +353,9 @@ def test_a_pose_of_another_scene_is_refused():
 def test_without_warp_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     warp_renderer._warp.cache_clear()
     monkeypatch.setitem(sys.modules, "warp", None)
-    with pytest.raises(MissingExtra, match=r"mjx-bench\[warp\]"):
+    with pytest.raises(MissingExtra, match=r"pip install -e '.\[warp\]'"):
         warp_renderer.platform()
-    with pytest.raises(MissingExtra, match=r"mjx-bench\[warp\]"):
+    with pytest.raises(MissingExtra, match=r"pip install -e '.\[warp\]'"):
         WarpRenderer(SCENE, SCENE.cameras, 8, 8)
     monkeypatch.undo()
     warp_renderer._warp.cache_clear()
@@ -376,6 +377,38 @@ def test_every_look_that_an_event_changes_reaches_the_kernels():
     assert set(FIELDS) == read
 
 
+def test_pieces_of_triangles_cover_them_without_gaps():
+    rng = np.random.default_rng(0)
+    # A fan over half a disc, one spike, and a speck that is not touched.
+    angles = np.linspace(0, np.pi, 40)
+    rim = np.stack([np.cos(angles), np.sin(angles), 0.1 * rng.normal(size=40)], 1)
+    vertices = np.concatenate([np.zeros((1, 3)), rim, [[0, 0, 3], [5, 5, 5], [5.01, 5, 5], [5, 5.01, 5]]]).astype(
+        np.float32
+    )
+    faces = np.array([*((0, i, i + 1) for i in range(1, 40)), (0, 20, 41), (42, 43, 44)], np.int32)
+    points, pieces, source = warp_meshes.pieces_of(vertices, faces, 0.3)
+
+    def area(points: np.ndarray, faces: np.ndarray) -> np.ndarray:
+        a, b, c = (points[faces[:, i]].astype(np.float64) for i in range(3))
+        return np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
+
+    np.testing.assert_array_equal(points[: len(vertices)], vertices)
+    np.testing.assert_allclose(np.bincount(source, area(points, pieces)), area(vertices, faces), rtol=1e-5)
+    edges = np.linalg.norm(points[pieces] - points[pieces[:, [1, 2, 0]]], axis=2)
+    assert edges.max() <= 0.3
+    assert (source == len(faces) - 1).sum() == 1
+    # Every edge inside the fan has two sides: what lies on it, by place, is the same for both its triangles.
+    sides: dict[tuple[bytes, ...], int] = {}
+    for piece in pieces[source < 39]:
+        for i in range(3):
+            edge = tuple(sorted((points[piece[i]].tobytes(), points[piece[(i + 1) % 3]].tobytes())))
+            sides[edge] = sides.get(edge, 0) + 1
+    ends = np.array([[np.frombuffer(end, np.float32) for end in edge] for edge, count in sides.items() if count == 1])
+    radii = np.linalg.norm(ends[..., :2], axis=2)
+    flat = np.abs(ends[..., 1]) < 1e-6  # the fan's two outer spokes
+    assert (flat.all(1) | (radii > 0.99).all(1)).all(), "an edge with one side lies on the rim"
+
+
 def test_a_pyramid_keeps_the_mean_of_a_picture():
     picture = np.zeros((255, 64, 3), np.uint8)
     picture[-1] = 255  # the row that halving pairs would drop
@@ -394,3 +427,12 @@ def test_an_instance_of_the_native_suite_looks_as_in_opengl():
     gl, warp = (drawn(name, task.scene, [pose]) for name in ("gl", "warp"))
     for camera, picture in gl.items():
         assert np.abs(picture.astype(int) - warp[camera]).mean() < 4.0, camera
+
+
+def test_a_model_that_mjx_refuses_is_a_mistake_of_one_line(monkeypatch):
+    def refuse(model):
+        raise NotImplementedError("there is no such geom")
+
+    monkeypatch.setattr("mujoco.mjx.third_party.mujoco_warp.put_model", refuse)
+    with pytest.raises(BenchError, match="cannot draw this scene: there is no such geom; take gl instead"):
+        WarpRenderer(SCENE, SCENE.cameras, 16, 16)

@@ -61,6 +61,15 @@ def _platform(name: str) -> str:
     raise unknown_name("renderer", name, ("auto", *RENDERERS))
 
 
+def try_renderer(name: str, scene: Scene, spec: PolicySpec) -> None:
+    """Makes a renderer as a run of this policy would, and closes it: what it refuses is known before anything runs.
+
+    Raises:
+      BenchError: as `make_renderer`.
+    """
+    make_renderer(name, scene, spec.cameras, spec.image_size, spec.image_size).close()
+
+
 def make_renderer(name: str, scene: Scene, cameras: Sequence[str], height: int, width: int, lanes: int = 1) -> Renderer:
     """A renderer of `scene`, to be used and closed by the thread that makes it.
 

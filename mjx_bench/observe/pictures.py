@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mjx_bench.errors import BenchError, unknown_name
-from mjx_bench.observe.base import Renderer
+from mjx_bench.observe.base import MAX_SIDE, Renderer
 from mjx_bench.observe.sensor import spoil
 from mjx_bench.physics.base import Pose
 from mjx_bench.policy import PolicySpec
@@ -55,8 +55,11 @@ def check_cameras(spec: PolicySpec, tasks: Sequence[Task]) -> None:
     """
     if not spec.cameras:
         return
-    if spec.image_size < 1:
-        raise BenchError(f"policy {spec.name!r} asks for pictures of {spec.image_size} pixels; give at least 1")
+    if not 1 <= spec.image_size <= MAX_SIDE:
+        raise BenchError(
+            f"policy {spec.name!r} asks for pictures of {spec.image_size} pixels a side;"
+            f" its image_size must be 1 to {MAX_SIDE}"
+        )
     for task in tasks:
         for camera in spec.cameras:
             if camera not in task.scene.cameras:

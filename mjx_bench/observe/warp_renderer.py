@@ -53,7 +53,7 @@ def _warp() -> Any:
     try:
         import warp
     except ImportError:
-        raise MissingExtra("the warp renderer needs Warp; install the extra: mjx-bench[warp]") from None
+        raise MissingExtra("the warp renderer needs Warp: pip install -e '.[warp]'") from None
     warp.config.log_level = warp.LOG_ERROR
     with contextlib.nullcontext() if _has_driver() else _stderr_closed():
         warp.init()
@@ -116,7 +116,10 @@ class WarpRenderer:
             workers = 1 if on_gpu else min(processors(), -(-lanes // self._tile))
             self._free: queue.SimpleQueue[Tile] = queue.SimpleQueue()
             for _ in range(workers):
-                self._free.put(Tile(self._scene, self.cameras, height, width, self._tile))
+                try:
+                    self._free.put(Tile(self._scene, self.cameras, height, width, self._tile))
+                except (NotImplementedError, RuntimeError, ValueError) as error:  # what MJX and Warp refuse with
+                    raise BenchError(f"the warp renderer cannot draw this scene: {error}; take gl instead") from error
             self._stack = self._stack.pop_all()
 
     def render(self, poses: Sequence[Pose]) -> dict[str, np.ndarray]:

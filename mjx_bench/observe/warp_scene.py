@@ -15,6 +15,7 @@ import warp as wp
 from mjx_bench.errors import BenchError
 from mjx_bench.observe import warp_structs as structs
 from mjx_bench.observe.lane_model import LaneModel
+from mjx_bench.observe.warp_meshes import MeshTrees, build_trees
 from mjx_bench.observe.warp_textures import TextureTable, load_textures, rows
 from mjx_bench.physics.base import Pose
 from mjx_bench.task import Scene
@@ -61,7 +62,7 @@ class WarpScene:
       model: the scene without textures, and with a geom for each site that cameras may see, after all others.
       ngeom: geoms of the scene itself.
       groups: geom groups that cameras see.
-      stage, textures: the structs that kernels read.
+      stage, textures: the structs that kernels read; trees: what owns the trees in `stage`.
 
     Args:
       scene: the scene.
@@ -89,16 +90,8 @@ class WarpScene:
         materials = {int(m) for m in own.geom_matid[self._shown] if m >= 0}
         table = load_textures((scene.load_textured_spec or scene.load_spec)().compile(), materials, detail)
         self.textures = table.pyramids
-        self.stage = _stage(self.model, table)
-        self._meshes: list[wp.Mesh] = []
-
-    def share_meshes(self, context: object) -> None:
-        """Gives a context of MJX's ray tracer the trees over this scene's meshes that the first one built."""
-        with self._lock:
-            if not self._meshes:
-                self._meshes = list(context.mesh_registry.values())  # type: ignore[attr-defined]
-                self.stage.trees = context.mesh_bvh_id  # type: ignore[attr-defined]
-            context.mesh_registry, context.mesh_bvh_id = {}, self.stage.trees  # type: ignore[attr-defined]
+        self.trees = build_trees(self.model)
+        self.stage = _stage(self.model, table, self.trees)
 
     def lane(self, pose: Pose, *, sites: bool = True) -> Lane:
         """One lane's rows; without `sites`, those are not there.
@@ -168,7 +161,7 @@ def _lights(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
     return lights
 
 
-def _stage(model: mujoco.MjModel, table: TextureTable) -> structs.Stage:
+def _stage(model: mujoco.MjModel, table: TextureTable, trees: MeshTrees) -> structs.Stage:
     stage = structs.Stage()
     geoms = rows(structs.Geom, model.ngeom)
     geoms["kind"], geoms["mesh"] = model.geom_type, model.geom_dataid
@@ -181,6 +174,8 @@ def _stage(model: mujoco.MjModel, table: TextureTable) -> structs.Stage:
     meshes = rows(structs.Mesh, model.nmesh)
     meshes["vertices"], meshes["normals"] = model.mesh_vertadr, model.mesh_normaladr
     meshes["places"], meshes["faces"] = model.mesh_texcoordadr, model.mesh_faceadr
+    meshes["pieces"] = trees.first
+    stage.trees, stage.sources = trees.ids, wp.array(trees.sources, dtype=int)
     stage.geoms, stage.meshes = wp.array(geoms, dtype=structs.Geom), wp.array(meshes, dtype=structs.Mesh)
     stage.vertices = wp.array(model.mesh_vert, dtype=wp.vec3)
     stage.normals = wp.array(model.mesh_normal, dtype=wp.vec3)

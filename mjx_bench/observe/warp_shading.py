@@ -111,14 +111,23 @@ def _mesh_color(
     v = float(0.0)
     sign = float(0.0)
     flat = wp.vec3(0.0)  # normal of the triangle
-    f = int(0)
+    piece = int(0)
     mesh = stage.meshes[geom.mesh]
-    if not wp.mesh_query_ray(stage.trees[geom.mesh], p - reach * along, along, 2.0 * reach, t, u, v, sign, flat, f):
+    if not wp.mesh_query_ray(stage.trees[geom.mesh], p - reach * along, along, 2.0 * reach, t, u, v, sign, flat, piece):
         return wp.vec3(body.color[0], body.color[1], body.color[2])
-    f += mesh.faces
+    f = mesh.faces + stage.sources[mesh.pieces + piece]
     corners = stage.face_vertices[f]
+    v0 = stage.vertices[mesh.vertices + corners[0]]
+    e1 = stage.vertices[mesh.vertices + corners[1]] - v0
+    e2 = stage.vertices[mesh.vertices + corners[2]] - v0
+    # Gradients of the second and the third corner's weight on the triangle's plane.
+    area = wp.cross(e1, e2)
+    g1 = wp.cross(e2, area) / wp.max(wp.dot(area, area), 1.0e-30)
+    g2 = wp.cross(area, e1) / wp.max(wp.dot(area, area), 1.0e-30)
+    u = wp.dot(g1, p - v0)
+    v = wp.dot(g2, p - v0)
+    weights = wp.vec3(1.0 - u - v, u, v)
     normals = stage.face_normals[f]
-    weights = wp.vec3(u, v, 1.0 - u - v)
     light = wp.vec3(0.0)
     for i in range(3):
         vertex = stage.vertices[mesh.vertices + corners[i]]
@@ -137,13 +146,6 @@ def _mesh_color(
     uv0 = stage.places[mesh.places + places[0]]
     uv1 = stage.places[mesh.places + places[1]]
     uv2 = stage.places[mesh.places + places[2]]
-    v0 = stage.vertices[mesh.vertices + corners[0]]
-    e1 = stage.vertices[mesh.vertices + corners[1]] - v0
-    e2 = stage.vertices[mesh.vertices + corners[2]] - v0
-    # Gradients of the second and the third weight on the triangle's plane.
-    area = wp.cross(e1, e2)
-    g1 = wp.cross(e2, area) / wp.max(wp.dot(area, area), 1.0e-30)
-    g2 = wp.cross(area, e1) / wp.max(wp.dot(area, area), 1.0e-30)
     across = wp.dot(g1, right) * (uv1 - uv0) + wp.dot(g2, right) * (uv2 - uv0)
     below = wp.dot(g1, down) * (uv1 - uv0) + wp.dot(g2, down) * (uv2 - uv0)
     uv = weights[0] * uv0 + weights[1] * uv1 + weights[2] * uv2

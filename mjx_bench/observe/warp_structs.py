@@ -86,6 +86,7 @@ class Mesh:
     normals: int
     places: int
     faces: int
+    pieces: int
 
 
 @wp.struct
@@ -93,7 +94,7 @@ class Stage:
     """What all lanes share.
 
     Attributes:
-      geoms: [G]; meshes: [M]; trees: [M] the meshes' trees for rays.
+      geoms: [G]; meshes: [M]; trees: [M] trees over pieces of the meshes, for rays; sources: the face of each piece.
       vertices, normals, places: tables of positions, normals and places in a texture, each in a mesh's frame.
       face_vertices, face_normals, face_places: rows of them for each triangle's corners.
       grid: quads along each edge of a box's side.
@@ -103,6 +104,7 @@ class Stage:
     geoms: wp.array(dtype=Geom)
     meshes: wp.array(dtype=Mesh)
     trees: wp.array(dtype=wp.uint64)
+    sources: wp.array(dtype=int)
     vertices: wp.array(dtype=wp.vec3)
     normals: wp.array(dtype=wp.vec3)
     places: wp.array(dtype=wp.vec2)

@@ -53,7 +53,7 @@ class Tile:
             self._context.headlight_active = False
             self._context.znear, self._context.zfar = 0.01, 0.0
             self._context.geom_ray_types = DRAWN
-            scene.share_meshes(self._context)
+            self._context.mesh_registry, self._context.mesh_bvh_id = {}, scene.trees.ids
             ngeom, ncam = model.ngeom, model.ncam
             self._lanes = warp_structs.Lanes()
             self._lanes.bodies = wp.zeros((n, ngeom), dtype=warp_structs.Body)

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from mjx_bench.records import Run, event_rank
-from mjx_bench.records.media import MOMENTS, media_folder, still_path, video_path
+from mjx_bench.records.media import MOMENTS, is_whole, media_folder, still_path, video_path
 from mjx_bench.report.html_plots import event_name
 from mjx_bench.report.pairs import Pair, pairs_of
 
@@ -37,10 +37,12 @@ class Gallery:
     Attributes:
       figures: HTML, one a pair.
       left_out: files that would have made the page too large.
+      damaged: files that are cut off.
     """
 
     figures: list[str]
     left_out: list[Path]
+    damaged: list[Path]
 
 
 def gallery(run: Run, budget: int = BUDGET) -> Gallery:
@@ -54,10 +56,13 @@ def gallery(run: Run, budget: int = BUDGET) -> Gallery:
     }
     taken: set[Path] = set()
     left_out: list[Path] = []
+    damaged: list[Path] = []
     for files in (*films.values(), *stills.values()):
         for path in files:
             size = path.stat().st_size
-            if size <= budget:
+            if not is_whole(path):
+                damaged.append(path)
+            elif size <= budget:
                 taken.add(path)
                 budget -= size
             else:
@@ -69,7 +74,7 @@ def gallery(run: Run, budget: int = BUDGET) -> Gallery:
         for pair in pairs
         if taken & {*films[pair.case_id], *stills[pair.case_id]}
     ]
-    return Gallery(figures, left_out)
+    return Gallery(figures, left_out, damaged)
 
 
 def left_out_note(run: Run, left_out: list[Path]) -> str:
@@ -79,6 +84,14 @@ def left_out_note(run: Run, left_out: list[Path]) -> str:
     return (
         f"{files} not in this page ({size:.0f} MiB more than the {BUDGET // 2**20} MiB it may take);"
         f" see the folder {media_folder(run.directory).name}"
+    )
+
+
+def damaged_note(damaged: list[Path]) -> str:
+    """One line for people about the files that show nothing."""
+    names = ", ".join(path.name for path in damaged[:3]) + (", ..." if len(damaged) > 3 else "")
+    return (
+        f"{'1 file is' if len(damaged) == 1 else f'{len(damaged)} files are'} damaged, and made again by film: {names}"
     )
 
 

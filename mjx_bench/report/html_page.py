@@ -142,13 +142,15 @@ def _gallery(run: Run | None) -> str:
     if run is None:
         return ""
     shown = html_media.gallery(run)
-    if not shown.figures and not shown.left_out:
+    if not shown.figures and not shown.left_out and not shown.damaged:
         return (
             "<section><h2>Pairs</h2><p>There are no pictures of this run yet. "
             "<code>mjx-bench film DIR --video 2</code> makes films of two pairs, then report again.</p></section>"
         )
-    note = f"<p>{escape(html_media.left_out_note(run, shown.left_out))}</p>" if shown.left_out else ""
-    return f"<section><h2>Pairs</h2>{''.join(shown.figures)}{note}</section>"
+    notes = [html_media.left_out_note(run, shown.left_out)] if shown.left_out else []
+    notes += [html_media.damaged_note(shown.damaged)] if shown.damaged else []
+    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return f"<section><h2>Pairs</h2>{''.join(shown.figures)}{below}</section>"
 
 
 def _by_event(summary: Mapping[str, Any]) -> str:
