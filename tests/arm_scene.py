@@ -21,7 +21,7 @@ CUBE, TOP = 0.02, 0.4  # half an edge, height of the table's surface, metres
 _XML = f"""
 <mujoco model="arm">
   <compiler angle="radian"/>
-  <option timestep="0.002" iterations="6" ls_iterations="10" integrator="implicitfast"/>
+  <option timestep="0.002" iterations="6" ls_iterations="10" integrator="implicitfast" cone="elliptic"/>
   <default>
     <geom contype="0" conaffinity="0" condim="3" friction="1 0.005 0.0001"/>
     <joint damping="1" armature="0.1"/>

@@ -18,7 +18,7 @@ from policies.scripted.arm import Arm, ArmPlant
 from policies.scripted.geometry import load_shapes
 from policies.scripted.motion import LinearPlant, Motion
 from policies.scripted.view import View
-from tests.scenes import libero_lanes, libero_task
+from tests.scenes import libero_lanes, libero_scene, libero_task
 
 Q = 8
 EXPERTS = ("scripted.reactive", "scripted.open_loop")
@@ -188,6 +188,44 @@ def test_reactive_tries_again_when_the_object_is_taken_out_of_its_hand():
     assert taken
     view = View(load_shapes(task.scene), observe(task, physics, [0], 232), 0)
     assert in_region(view, "butter_1", "basket_1_contain_region")
+    physics.close()
+
+
+def test_a_drawer_between_others_is_pulled_by_a_hand_that_leans():
+    task, physics = settled("libero_goal", 0, 1)
+    play(task, physics, Reactive(), 96)
+    slides = observe(task, physics, [0], 96).articulation
+    assert slides["wooden_cabinet_1_middle_level"][0] < -0.14
+    assert max(abs(slides[f"wooden_cabinet_1_{level}_level"][0]) for level in ("top", "bottom")) < 0.01
+    physics.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("suite", "index"),
+    [
+        ("libero_goal", 3),  # opens a drawer no further than it takes, and puts a bowl in
+        ("libero_goal", 5),  # pushes a plate, leaning over it
+        ("libero_goal", 7),  # turns a knob
+        ("libero_10", 3),  # puts a bowl in under a ledge, closes the drawer with a leaning hand
+        ("libero_10", 8),  # two pots on one stove
+        ("libero_10", 9),  # a mug under a roof, and the door closed behind it
+    ],
+)
+def test_the_expert_that_looks_solves_tasks_with_joints(suite, index):
+    task, physics = settled(suite, index, 5)
+    _, _, success = libero_scene(suite, index)
+    ids, policy = np.arange(5, dtype=np.int32), Reactive()
+    carries, done = [policy.init(task, 0) for _ in ids], np.zeros(5, bool)
+    for step in range(0, task.horizon, Q):
+        obs = observe(task, physics, ids.tolist(), step)
+        actions, carries = policy.act(carries, obs, np.zeros(5, np.uint64))
+        for k in range(Q):
+            physics.control_step(ids, actions[:, k].astype(float))
+            done |= success(physics.signals)
+        if done.all():
+            break
+    assert done.sum() >= 4
     physics.close()
 
 

@@ -23,11 +23,12 @@ from policies.scripted.motion import (
 )
 
 DOWN = np.diag([1.0, -1.0, -1.0])
-UNCOUPLED = response(np.eye(6), 25)
+DT = 0.002
+UNCOUPLED = response(np.eye(6), 25, DT)
 
 
 def plant(pos=(0.0, 0.0, 0.3), rot=DOWN, coupling=None) -> LinearPlant:
-    made = UNCOUPLED if coupling is None else response(coupling, 25)
+    made = UNCOUPLED if coupling is None else response(coupling, 25, DT)
     return LinearPlant(np.array(pos), rot, Motion(np.zeros(3), np.zeros(3), rot), made)
 
 
@@ -45,10 +46,10 @@ def integrate(coupling, vel, left, spin, goal):
     for _ in range(25):
         asked = np.concatenate([KP * (goal - pos) - KD * vel, KP * left - KD * spin])
         acceleration = coupling @ asked
-        vel += 0.002 * acceleration[:3]
-        spin += 0.002 * acceleration[3:]
-        pos += 0.002 * vel
-        left -= 0.002 * spin
+        vel += DT * acceleration[:3]
+        spin += DT * acceleration[3:]
+        pos += DT * vel
+        left -= DT * spin
     return np.concatenate([pos, vel, left, spin])
 
 
@@ -57,7 +58,7 @@ def test_response_is_the_integrated_control_step(seed):
     rng = np.random.default_rng(seed)
     coupling = leaky(seed)
     vel, left, spin, goal = rng.normal(size=(4, 3)) * 0.1
-    made = response(coupling, 25)
+    made = response(coupling, 25, DT)
     got = made.state @ np.concatenate([np.zeros(3), vel, left, spin]) + made.goal @ goal
     np.testing.assert_allclose(got, integrate(coupling, vel, left, spin, goal), atol=1e-12)
 
@@ -118,14 +119,42 @@ def test_small_misalignment_is_left_alone():
     assert not track(p, [Waypoint("to", p.pos + 0.1, DOWN, OPEN)], Cursor(), 10).actions[:, 3:6].any()
 
 
-def test_funnel_comes_down_only_over_the_spot():
-    p = plant(pos=(0.05, 0.02, 0.15))
-    steps = [Waypoint("reach", np.zeros(3), DOWN, OPEN, tolerance=0.003, funnel=True)]
+@pytest.mark.parametrize("lean", [0.0, 0.6])
+def test_funnel_comes_in_only_over_the_spot(lean: float):
+    tilt = rotation(np.array([0.0, lean, 0.0]))
+    p = plant(pos=tuple(tilt @ [0.05, 0.02, 0.15]), rot=tilt @ DOWN)
+    steps = [Waypoint("reach", np.zeros(3), tilt @ DOWN, OPEN, tolerance=0.003, funnel=True)]
     for _ in range(60):
         track(p, steps, Cursor(), 1)
-        if np.hypot(*p.pos[:2]) > 0.012:
-            assert p.pos[2] > 0.05
+        aside_aside_up = tilt.T @ p.pos
+        if np.hypot(*aside_aside_up[:2]) > 0.012:
+            assert aside_aside_up[2] > 0.05
     assert np.linalg.norm(p.pos) < 0.003
+
+
+def test_a_line_is_returned_to_before_it_is_followed():
+    p = plant(pos=(0.0, 0.03, 0.3))
+    steps = [Waypoint("push", np.array([0.3, 0.0, 0.3]), DOWN, OPEN, speed=0.15, line=np.array([1.0, 0.0, 0.0]))]
+    got = track(p, steps, Cursor(), 16)
+    off = np.abs(got.positions[:, 1])
+    assert off[8] < 0.004, "what is off the line is not slowed down by the speed along it"
+    assert got.positions[8, 0] < 0.08
+    speeds = np.diff(got.positions[:, 0]) / 0.05
+    assert speeds.max() < 0.155
+    assert not got.positions.flags.writeable
+
+
+def test_drift_is_made_up_for_on_a_line_and_nowhere_else():
+    goal, drift = np.array([0.3, 0.0, 0.3]), np.array([0.0, 0.0, 0.02])
+    free = Waypoint("push", goal, DOWN, OPEN, speed=0.15)
+    line = Waypoint("push", goal, DOWN, OPEN, speed=0.15, line=np.array([1.0, 0.0, 0.0]))
+    np.testing.assert_array_equal(command(plant(), free, drift), command(plant(), free))
+    p = plant()
+    p.step(command(p, line, drift))
+    np.testing.assert_allclose(p.motion.vel, [0.15, 0.0, -0.02], atol=1e-12)
+    p = plant()
+    p.step(command(p, line, 50.0 * drift))
+    assert p.motion.vel[2] == pytest.approx(-0.1), "a blow is no drift"
 
 
 def test_dwell_counts_control_steps_and_patience_ends_them():

@@ -33,12 +33,32 @@ def quat_to_mat(quat: np.ndarray) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
+class Joint:
+    """A joint of one degree of freedom, in the frame of the body that it moves.
+
+    Attributes:
+      name: in the model and in observations.
+      hinge: it turns (radians) or it slides (metres).
+      axis: [3] unit vector.
+      anchor: [3] a point on the axis of a hinge.
+      low, high: range of its position.
+    """
+
+    name: str
+    hinge: bool
+    axis: np.ndarray
+    anchor: np.ndarray
+    low: float
+    high: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Link:
-    """One body below an entity's root: its pose in its parent and its joints as (name, is_hinge, axis [3], anchor [3])."""
+    """One body below an entity's root: its pose in its parent and its joints."""
 
     pos: np.ndarray
     rot: np.ndarray
-    joints: tuple[tuple[str, bool, np.ndarray, np.ndarray], ...]
+    joints: tuple[Joint, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,16 +95,37 @@ class Site:
 
 
 @dataclasses.dataclass(frozen=True)
+class Mechanism:
+    """What one joint of an entity moves.
+
+    Attributes:
+      entity: its owner's name.
+      joint: the joint.
+      chain: links from below the root to the body that the joint moves.
+      points: [N, 3] surface of that body and all below it, in its frame, metres.
+    """
+
+    entity: str
+    joint: Joint
+    chain: tuple[Link, ...]
+    points: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
 class SceneShapes:
-    """Every entity's parts and every region's box.
+    """Every entity's parts and joints, and every region's box.
 
     Attributes:
       parts: entity name (and `WORLD`) to its parts.
       sites: region name to its box.
+      mechanisms: joint name to what it moves, for the joints of all entities.
+      ground: height of the highest endless plane that things rest on, world metres; `-inf` without one.
     """
 
     parts: dict[str, tuple[Part, ...]]
     sites: dict[str, Site]
+    mechanisms: dict[str, Mechanism]
+    ground: float = -np.inf
 
     def points(self, entity: str) -> np.ndarray:
         """[N, 3] surface of an entity in its root frame, articulations ignored (objects have none)."""
@@ -110,11 +151,14 @@ def load_shapes(scene: Scene) -> SceneShapes:
                 raise BenchError(f"scene {scene.key}: entity {name!r} names geom {geom_name!r}, which its model lacks")
             wanted[name].append(geom)
     owned = {int(model.body_rootid[b]) for b in roots}
-    fixed = []
+    fixed, ground = [], -np.inf
     for geom in range(model.ngeom):
         root = int(model.body_rootid[model.geom_bodyid[geom]])
-        solid = model.geom_contype[geom] or model.geom_conaffinity[geom]
-        if solid and root != robot_root and root not in owned and model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_PLANE:
+        if root == robot_root or root in owned or not (model.geom_contype[geom] or model.geom_conaffinity[geom]):
+            continue
+        if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_PLANE:
+            ground = max(ground, float(model.geom_pos[geom, 2]))
+        else:
             fixed.append(geom)
     parts = {name: _parts(model, geoms, roots) for name, geoms in wanted.items()}
     parts[WORLD] = _parts(model, fixed, roots)
@@ -131,7 +175,12 @@ def load_shapes(scene: Scene) -> SceneShapes:
             quat_to_mat(model.site_quat[site]),
             np.asarray(region.half_size, float),
         )
-    return SceneShapes(parts, sites)
+    mechanisms = {
+        joint: _mechanism(model, name, joint, parts[name], roots)
+        for name, entity in scene.entities.items()
+        for joint in entity.joints
+    }
+    return SceneShapes(parts, sites, mechanisms, ground)
 
 
 def _body_id(model: mujoco.MjModel, name: str) -> int:
@@ -152,10 +201,31 @@ def _chain(model: mujoco.MjModel, body: int, roots: dict[int, str]) -> tuple[int
         joints = []
         for j in range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body]):
             hinge = bool(model.jnt_type[j] == mujoco.mjtJoint.mjJNT_HINGE)
-            joints.append((model.joint(j).name, hinge, model.jnt_axis[j].copy(), model.jnt_pos[j].copy()))
+            low, high = (float(v) for v in model.jnt_range[j])
+            axis, anchor = model.jnt_axis[j].copy(), model.jnt_pos[j].copy()
+            joints.append(Joint(model.joint(j).name, hinge, axis, anchor, low, high))
         links.insert(0, Link(model.body_pos[body].copy(), quat_to_mat(model.body_quat[body]), tuple(joints)))
         body = int(model.body_parentid[body])
     return body, tuple(links)
+
+
+def _mechanism(
+    model: mujoco.MjModel, entity: str, joint: str, parts: tuple[Part, ...], roots: dict[int, str]
+) -> Mechanism:
+    _, chain = _chain(model, int(model.joint(joint).bodyid[0]), roots)
+    clouds = [np.zeros((0, 3))]
+    for part in parts:
+        if moved_by(part, joint):
+            points = part.points
+            for link in reversed(part.chain[len(chain) :]):
+                points = points @ link.rot.T + link.pos
+            clouds.append(points)
+    return Mechanism(entity, next(j for j in chain[-1].joints if j.name == joint), chain, np.vstack(clouds))
+
+
+def moved_by(part: Part, joint: str) -> bool:
+    """Whether a part goes where a joint goes."""
+    return any(j.name == joint for link in part.chain for j in link.joints)
 
 
 def _parts(model: mujoco.MjModel, geoms: list[int], roots: dict[int, str]) -> tuple[Part, ...]:

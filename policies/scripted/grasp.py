@@ -8,17 +8,21 @@ the object. In the grasp's own frame `u` runs along the finger axis, `w` across 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 
 # The Panda gripper about its grip site, metres, read from the collision meshes of robosuite's model.
 MAX_HALF_OPENING = 0.0383  # inner face of a pad from the centre, fingers open at rest
 FINGER_DEPTH = 0.0285  # of one finger along u, outwards from the pad's face
+TIP_DEPTH = 0.0185  # the same, within 15 mm of the tip
 FINGER_HALF_WIDTH = 0.0105  # across u
 TIP_BELOW = 0.0092  # finger tip below the site
 PAD_BELOW, PAD_ABOVE = 0.0044, 0.0116  # rubber pad about the site
 HAND_ABOVE = 0.031  # underside of the hand above the site
 HAND_HALF = (0.104, 0.032)  # hand along u and across it
+HALF_TURN = np.diag([-1.0, -1.0, 1.0])  # about the way the hand points: the gripper is the same after it
+_HAND_LENGTH = 0.2  # of the hand and its wrist, behind the site
 
 _CELL = 0.0025  # height map, metres
 _ANGLES = np.arange(12) * np.pi / 12
@@ -26,6 +30,7 @@ _HALVES_APART = 0.011  # between the middles of the two halves of a pad's width,
 _MAX_SKEW = 1.0  # slopes of both faces against the pads, added: beyond it the object turns or slips out
 _TIP_GAP = 0.004  # wanted between finger tips and whatever is below them
 _SIDE_GAP = 0.0025  # between a finger's face and the object's side
+_TOP_INSET = 0.008  # of what counts as between the fingers, from their faces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,12 +95,21 @@ def _cells(length: float) -> int:
     return int(np.ceil(length / _CELL - 1e-9))
 
 
-def find_grasps(points: np.ndarray, limit: int = 64) -> list[Grasp]:
+def find_grasps(
+    points: np.ndarray,
+    limit: int = 64,
+    angles: Iterable[float] = _ANGLES,
+    half_opening: float = MAX_HALF_OPENING,
+    depth: float = FINGER_DEPTH,
+) -> list[Grasp]:
     """Tabulates grasps of one object.
 
     Args:
       points: [N, 3] surface points about the object's origin, canonical frame.
       limit: how many to keep.
+      angles: directions of the finger axis to try, radians.
+      half_opening: inner faces of the fingers from the centre on the way in, metres.
+      depth: of a finger along its axis, metres.
 
     Returns:
       Grasps by rising cost; empty when nothing fits between the fingers.
@@ -103,13 +117,13 @@ def find_grasps(points: np.ndarray, limit: int = 64) -> list[Grasp]:
     found: list[Grasp] = []
     if len(points) == 0:
         return found
-    for angle in _ANGLES:
-        found += _grasps_along(points, float(angle))
+    for angle in angles:
+        found += _grasps_along(points, float(angle), half_opening, depth)
     found.sort(key=lambda g: (g.cost, g.angle))
     return found[:limit]
 
 
-def _grasps_along(points: np.ndarray, angle: float) -> list[Grasp]:
+def _grasps_along(points: np.ndarray, angle: float, half_opening: float, depth: float) -> list[Grasp]:
     c, s = np.cos(angle), np.sin(angle)
     turned = np.column_stack([c * points[:, 0] + s * points[:, 1], c * points[:, 1] - s * points[:, 0], points[:, 2]])
     low = turned[:, :2].min(0) - 0.02
@@ -119,13 +133,13 @@ def _grasps_along(points: np.ndarray, angle: float) -> list[Grasp]:
     np.maximum.at(height, (iu, iw), turned[:, 2])
 
     # Lowest height of the site at which fingers, hand and floor leave room, for each position of the site.
-    finger = _slide(_slide(height, _cells(FINGER_DEPTH / 2 + _SIDE_GAP), 0), _cells(FINGER_HALF_WIDTH + 0.002), 1)
-    out = round((MAX_HALF_OPENING + FINGER_DEPTH / 2) / _CELL)
+    finger = _slide(_slide(height, _cells(depth / 2 + _SIDE_GAP), 0), _cells(FINGER_HALF_WIDTH + 0.002), 1)
+    out = round((half_opening + depth / 2) / _CELL)
     hand = _slide(_slide(height, _cells(HAND_HALF[0]), 0), _cells(HAND_HALF[1]), 1)
     bottom = float(turned[:, 2].min())
     free = np.maximum(np.maximum(_shift(finger, out), _shift(finger, -out)), bottom) + TIP_BELOW + _TIP_GAP
     free = np.maximum(free, hand - HAND_ABOVE + _TIP_GAP)
-    top = _slide(_slide(height, _cells(MAX_HALF_OPENING - 0.008), 0), _cells(0.006), 1)
+    top = _slide(_slide(height, _cells(half_opening - _TOP_INSET), 0), _cells(0.006), 1)
     site = np.maximum(free, top - 0.020)
     fits = top - site >= 0.004
 
@@ -140,7 +154,7 @@ def _grasps_along(points: np.ndarray, angle: float) -> list[Grasp]:
         for run in np.split(column, np.flatnonzero(np.diff(column) > 1) + 1):
             i = int(run[len(run) // 2])
             for _ in range(2):  # fingers close symmetrically: recentre on what they will touch
-                contact = _contact(by_w[a:b], low[0] + (i + 0.5) * _CELL, w, float(site[i, j]))
+                contact = _contact(by_w[a:b], low[0] + (i + 0.5) * _CELL, w, float(site[i, j]), half_opening)
                 if contact is None:
                     break
                 i = int((contact[0] - low[0]) / _CELL)
@@ -160,12 +174,12 @@ def _grasps_along(points: np.ndarray, angle: float) -> list[Grasp]:
     return found
 
 
-def _contact(slab: np.ndarray, u: float, w: float, z: float) -> tuple[float, float, float] | None:
+def _contact(slab: np.ndarray, u: float, w: float, z: float, reach: float) -> tuple[float, float, float] | None:
     """What pads centred on (u, w, z) touch: centre along u, thickness, and how far its faces are from facing each other.
 
-    `slab` [M, 3] holds the points within a pad's width of w.
+    `slab` [M, 3] holds the points within a pad's width of w; `reach` is where the pads start from.
     """
-    near = slab[(np.abs(slab[:, 0] - u) < MAX_HALF_OPENING - _SIDE_GAP)]
+    near = slab[(np.abs(slab[:, 0] - u) < reach - _SIDE_GAP)]
     near = near[(near[:, 2] > z - PAD_BELOW) & (near[:, 2] < z + PAD_ABOVE)]
     if len(near) < 4:
         return None
@@ -190,6 +204,16 @@ def columns(points: np.ndarray, cell: float = 0.005) -> np.ndarray:
     return np.column_stack([low[0] + (i + 0.5) * cell, low[1] + (j + 0.5) * cell, top[i, j]])
 
 
+def thinned(points: np.ndarray, cell: float) -> np.ndarray:
+    """One point [M, 3] of each cube of `cell` metres."""
+    if len(points) == 0:
+        return points
+    ijk = np.floor((points - points.min(0)) / cell).astype(np.int64)
+    size = ijk.max(0) + 1
+    _, first = np.unique((ijk[:, 0] * size[1] + ijk[:, 1]) * size[2] + ijk[:, 2], return_index=True)
+    return points[first]
+
+
 def lowest_site(points: np.ndarray, xy: np.ndarray, angle: np.ndarray, half_opening: np.ndarray) -> np.ndarray:
     """Lowest height of the grip site at which a gripper coming straight down stays clear of points.
 
@@ -212,6 +236,30 @@ def lowest_site(points: np.ndarray, xy: np.ndarray, angle: np.ndarray, half_open
     need = np.where(in_finger, z + TIP_BELOW, -np.inf)
     need = np.maximum(need, np.where(in_hand, z - HAND_ABOVE, -np.inf))
     return need.max(1, initial=-np.inf)
+
+
+def obstruction(points: np.ndarray, site: np.ndarray, rot: np.ndarray, inner: float) -> float:
+    """How deep points lie in a hand of any orientation, or in its way in, straight from behind.
+
+    Args:
+      points: [N, 3] obstacles, world.
+      site: [3] grip site.
+      rot: [3, 3] hand orientation.
+      inner: inner face of each finger from the middle; 0 for closed fingers.
+
+    Returns:
+      Metres; negative, down to -1 cm, when all is free.
+    """
+    d = points @ rot - site @ rot
+    x, y, ahead = np.abs(d[:, 0]), np.abs(d[:, 1]), d[:, 2]
+    close = (ahead < TIP_BELOW + 0.01) & (ahead > -_HAND_LENGTH) & (x < HAND_HALF[1] + 0.01) & (y < HAND_HALF[0] + 0.01)
+    x, y, ahead = x[close], y[close], ahead[close]
+    beside = inner + TIP_DEPTH - y
+    if inner > 0.0:
+        beside = np.minimum(beside, y - inner)
+    fingers = np.minimum(np.minimum(beside, FINGER_HALF_WIDTH - x), TIP_BELOW - ahead)
+    hand = np.minimum(np.minimum(HAND_HALF[0] - y, HAND_HALF[1] - x), -HAND_ABOVE - ahead)
+    return float(np.maximum(fingers, hand).max(initial=-0.01))
 
 
 def hand_rotation(angle: float, like: np.ndarray) -> np.ndarray:

@@ -19,7 +19,6 @@ KD = 2.0 * np.sqrt(KP)  # 1/s, damping ratio 1
 TRANSLATION_SCALE = 0.05  # metres a unit of action
 ROTATION_SCALE = 0.5  # radians a unit of action
 OPEN, HALT, CLOSED = -1.0, 0.0, 1.0  # LIBERO's gripper signs
-PHYSICS_DT = 0.002  # seconds
 
 _SPEED = 0.23  # m/s; with the action held at 1 an ideal axis settles at 0.258
 _GAIN = 10.0  # 1/s: the distance left halves each control step
@@ -27,7 +26,8 @@ _GAIN = 10.0  # 1/s: the distance left halves each control step
 _MAX_TURN = 0.35
 # Below this angle no rotation is commanded: exact zeros keep the controller's held goal, which does not drift.
 TURN_TOLERANCE = 0.07
-# Height over the goal that a funnel asks for: slope times the distance aside beyond its foot, metres.
+_MOST_DRIFT = 0.1  # m/s
+# How far back from the goal a funnel asks for: slope times the distance aside beyond its foot, metres.
 _FUNNEL_FOOT, _FUNNEL_SLOPE, _FUNNEL_TOP = 0.003, 8.0, 0.08
 
 
@@ -75,8 +75,11 @@ class Response:
     inverse: np.ndarray
 
 
-def response(coupling: np.ndarray, substeps: int, dt: float = PHYSICS_DT) -> Response:
-    """The response of an arm whose task-space acceleration is `coupling` [6, 6] times what the control law asks for."""
+def response(coupling: np.ndarray, substeps: int, dt: float) -> Response:
+    """The response of an arm whose task-space acceleration is `coupling` [6, 6] times what the control law asks for.
+
+    `dt` is the length of a physics step in seconds, of which a control step has `substeps`.
+    """
     accelerate = np.zeros((6, 15))  # from [d, v, phi, w, g]
     accelerate[:, 0:3] = -KP * coupling[:, :3]
     accelerate[:, 3:6] = -KD * coupling[:, :3]
@@ -162,7 +165,9 @@ class Waypoint:
       dwell: control steps to stay once reached.
       speed: limit on the way, m/s.
       patience: control steps after which it counts as reached anyway (something is in the way).
-      funnel: come down onto `pos` in a cone, so that fingers are over the spot before they are beside it.
+      funnel: come to `pos` in a cone about the way the hand points, so that fingers are over the spot before they are
+        beside it.
+      line: [3] direction of a straight way to `pos`: what is off it is made good first; None to go from anywhere.
     """
 
     label: str
@@ -174,6 +179,7 @@ class Waypoint:
     speed: float = _SPEED
     patience: int = 80
     funnel: bool = False
+    line: np.ndarray | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,10 +191,11 @@ class Cursor:
     elapsed: int = 0
 
 
-def command(plant: Plant, waypoint: Waypoint) -> np.ndarray:
+def command(plant: Plant, waypoint: Waypoint, drift: np.ndarray = _ZERO) -> np.ndarray:
     """The action [7] that takes the plant towards the waypoint.
 
     The wanted velocity falls linearly with the distance left; the action is the one whose response ends at that velocity.
+    `drift` [3] is the velocity that contact adds, which is made up for on a line.
     """
     action = np.zeros(7)
     action[6] = waypoint.grip
@@ -201,18 +208,28 @@ def command(plant: Plant, waypoint: Waypoint) -> np.ndarray:
 
     error = waypoint.pos - plant.pos
     if waypoint.funnel:
-        aside = float(np.sqrt(error[0] ** 2 + error[1] ** 2))
-        error = error + np.array([0.0, 0.0, min(_FUNNEL_TOP, _FUNNEL_SLOPE * max(0.0, aside - _FUNNEL_FOOT))])
-    wanted = _GAIN * error
-    speed = float(np.sqrt(wanted @ wanted))
-    if speed > waypoint.speed:
-        wanted = wanted * (waypoint.speed / speed)
+        into = waypoint.rot[:, 2]
+        off = error - (error @ into) * into
+        aside = float(np.sqrt(off @ off))
+        error = error - min(_FUNNEL_TOP, _FUNNEL_SLOPE * max(0.0, aside - _FUNNEL_FOOT)) * into
+    if waypoint.line is None:
+        wanted = _within(_GAIN * error, waypoint.speed)
+    else:
+        ahead = (error @ waypoint.line) * waypoint.line
+        wanted = _within(_GAIN * ahead, waypoint.speed) + _within(_GAIN * (error - ahead), waypoint.speed)
+        wanted = wanted - _within(drift, _MOST_DRIFT)
     state = plant.response.state
     coast = state[3:6, 3:6] @ plant.motion.vel + state[3:6, 6:9] @ left + state[3:6, 9:12] @ plant.motion.spin
     move = plant.response.inverse @ (wanted - coast) / TRANSLATION_SCALE
     # One factor for the three axes: clipping each alone would bend the path.
     action[:3] = move / max(1.0, float(np.abs(move).max()))
     return action
+
+
+def _within(velocity: np.ndarray, speed: float) -> np.ndarray:
+    """A velocity [3], shortened to `speed`."""
+    length = float(np.sqrt(velocity @ velocity))
+    return velocity * (speed / length) if length > speed else velocity
 
 
 def advance(cursor: Cursor, plan: Sequence[Waypoint], plant: Plant) -> Cursor:
@@ -238,28 +255,32 @@ class Track:
 
     Attributes:
       actions: float32 [n, 7], read-only.
-      motions: n + 1 motions, before each action and after the last.
+      positions: [n + 1, 3] of the end effector, before each action and after the last; read-only.
+      motions: n + 1 motions, likewise.
       cursors: n + 1 cursors, likewise.
     """
 
     actions: np.ndarray
+    positions: np.ndarray
     motions: tuple[Motion, ...]
     cursors: tuple[Cursor, ...]
 
 
-def track(plant: Plant, plan: Sequence[Waypoint], cursor: Cursor, n: int) -> Track:
+def track(plant: Plant, plan: Sequence[Waypoint], cursor: Cursor, n: int, drift: np.ndarray = _ZERO) -> Track:
     """Follows the plan for `n` control steps on the plant (which is advanced); holds still after its end."""
-    actions = np.zeros((n, 7))
+    actions, positions = np.zeros((n, 7)), np.zeros((n + 1, 3))
     motions, cursors = [plant.motion], [cursor]
+    positions[0] = plant.pos
     for k in range(n):
         if cursor.index < len(plan):
-            actions[k] = command(plant, plan[cursor.index])
+            actions[k] = command(plant, plan[cursor.index], drift)
         else:
             actions[k, 6] = plan[-1].grip
         plant.step(actions[k])
         cursor = advance(cursor, plan, plant)
+        positions[k + 1] = plant.pos
         motions.append(plant.motion)
         cursors.append(cursor)
     out = np.clip(actions, -1.0, 1.0).astype(np.float32)
-    out.flags.writeable = False
-    return Track(out, tuple(motions), tuple(cursors))
+    out.flags.writeable = positions.flags.writeable = False
+    return Track(out, positions, tuple(motions), tuple(cursors))

@@ -10,32 +10,28 @@ import numpy as np
 
 from mjx_bench.task import Atom, Task
 from policies.scripted import goals
+from policies.scripted.arm import Arm
 from policies.scripted.choice import FULLY_OPEN, Hold
+from policies.scripted.grasp import columns, lowest_site
+from policies.scripted.inserting import WayIn
 from policies.scripted.library import Library
 from policies.scripted.motion import CLOSED, HALT, OPEN, Waypoint
 from policies.scripted.view import View
 
 PICK = frozenset({"rise", "over", "open", "shape", "reach"})
 CLOSE = "close"
-CARRY = frozenset({"lift", "carry", "lower"})
+CARRY = frozenset({"lift", "carry", "lower", "insert"})
 
-_STROKE = 0.01  # metres that the gap between the fingers changes a control step
-_FULL_STROKE_STEPS = 8
+FULL_STROKE_STEPS = 8
 _SQUEEZE_STEPS = 4  # for the grip force to build up once the pads touch, or to go
 _HOVER = 0.045  # above the grasp when the fingers arrive over the object, metres
+_OVER_TOP = 0.024  # above the object that is to be taken, which may be higher beside the grasp, metres
 _MARGIN = 0.03  # kept above things that are flown over, metres
 _SWATH = 0.10  # half width of the corridor that must be clear, about the hand's reach, metres
+_OFF = 0.015  # an object is lifted before it is moved aside, metres
+_STEPS_ASIDE = (0.0, 0.015, 0.03, 0.045, 0.06, 0.08)  # metres
+_WIDER = 0.006 * np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])  # metres
 _ASIDE = 0.025  # close enough to come straight down, metres
-
-
-def pick_and_place(
-    library: Library, task: Task, view: View, atom: Atom, hold: Hold, start: np.ndarray
-) -> tuple[list[Waypoint], np.ndarray]:
-    """The whole plan for one atom from `start` [3]; also the grip site relative to the object's origin [3], world axes."""
-    entity = atom.args[0]
-    grip = hold.site - view.pos(entity)
-    steps = pick(library, task, view, atom, hold, start)
-    return steps + place(library, task, view, atom, hold, grip, view.rot(entity), hold.site), grip
 
 
 def visit(view: View, task: Task, atom: Atom) -> list[Waypoint]:
@@ -50,7 +46,8 @@ def visit(view: View, task: Task, atom: Atom) -> list[Waypoint]:
 def pick(library: Library, task: Task, view: View, atom: Atom, hold: Hold, start: np.ndarray) -> list[Waypoint]:
     """From `start` [3] over the object, down, and close."""
     arm, site = library.arm(task), hold.site
-    wanted = max(site[2] + _HOVER, clearance(view, atom.args[0], start, site) + _MARGIN)
+    top = float(view.cloud(atom.args[0])[:, 2].max())
+    wanted = max(site[2] + _HOVER, top + _OVER_TOP, clearance(view, atom.args[0], start, site) + _MARGIN)
     over = np.array([site[0], site[1], min(wanted, arm.ceiling(site + np.array([0.0, 0.0, 0.02])))])
     rise = np.array([start[0], start[1], min(over[2], arm.ceiling(start))])
     aside = float(np.hypot(*(start - over)[:2]))
@@ -60,16 +57,21 @@ def pick(library: Library, task: Task, view: View, atom: Atom, hold: Hold, start
     if aside > _ASIDE or start[2] > over[2]:
         plan.append(Waypoint("over", over, hold.rot, OPEN, tolerance=0.015))
     approach = OPEN
-    if hold.gap < FULLY_OPEN - _STROKE:
+    if hold.gap < FULLY_OPEN - arm.stroke:
         # The sign of the action moves the fingers and zero stops them: count the steps from fully open.
-        shut = round((FULLY_OPEN - hold.gap) / _STROKE)
-        plan.append(Waypoint("open", over, hold.rot, OPEN, tolerance=0.02, dwell=_FULL_STROKE_STEPS))
+        shut = round((arm.widest - hold.gap) / arm.stroke)
+        plan.append(Waypoint("open", over, hold.rot, OPEN, tolerance=0.02, dwell=FULL_STROKE_STEPS))
         plan.append(Waypoint("shape", over, hold.rot, CLOSED, tolerance=0.05, dwell=shut - 1, patience=4))
         approach = HALT
     plan.append(Waypoint("reach", site, hold.rot, approach, tolerance=0.004, speed=0.2, patience=40, funnel=True))
-    squeeze = int(np.ceil((FULLY_OPEN - hold.width) / _STROKE)) + _SQUEEZE_STEPS
+    squeeze = squeeze_steps(arm, hold.width)
     plan.append(Waypoint("close", site, hold.rot, CLOSED, tolerance=0.05, dwell=squeeze, patience=4))
     return plan
+
+
+def squeeze_steps(arm: Arm, width: float) -> int:
+    """Control steps to close from fully open on something of `width` metres, and to press it."""
+    return int(np.ceil((arm.widest - width) / arm.stroke)) + _SQUEEZE_STEPS
 
 
 def place(
@@ -90,7 +92,8 @@ def place(
     """
     entity, arm = atom.args[0], library.arm(task)
     body = library.shapes(task).points(entity) @ rot.T
-    end = goals.put_down(view, task, atom, body, grip, hold.angle, 0.5 * hold.width)
+    there = goals.landing(view, task, atom, body)
+    (end,), _ = goals.let_go(there, grip[None], np.array([hold.angle]), np.array([0.5 * hold.width]))
     hanging = grip[2] - float(body[:, 2].min())  # grip site above the object's lowest point
     wanted = max(end[2] + _MARGIN, clearance(view, entity, start, end) + hanging + _MARGIN)
     over = np.array([end[0], end[1], min(wanted, arm.ceiling(end + np.array([0.0, 0.0, 0.02])))])
@@ -98,14 +101,77 @@ def place(
     leave = np.array([end[0], end[1], max(over[2], min(end[2] + 0.08, arm.ceiling(end)))])
     plan = []
     if np.hypot(*(start - end)[:2]) > _ASIDE:
+        step = sidestep(view, entity, start, hold, lift[2])
+        if step.any():
+            out = start + np.array([*step, _OFF])
+            plan.append(
+                Waypoint("lift", start + np.array([0.0, 0.0, _OFF]), hold.rot, CLOSED, tolerance=0.006, speed=0.1)
+            )
+            plan.append(Waypoint("lift", out, hold.rot, CLOSED, tolerance=0.008, speed=0.15))
+            lift = np.array([*out[:2], lift[2]])
         if start[2] < lift[2] - 0.02:
             plan.append(Waypoint("lift", lift, hold.rot, CLOSED, tolerance=0.02, speed=0.2))
         plan.append(Waypoint("carry", over, hold.rot, CLOSED, tolerance=0.02, speed=0.21))
     plan.append(Waypoint("lower", end, hold.rot, CLOSED, tolerance=0.005, speed=0.18, patience=40, funnel=True))
-    let_go = int(np.ceil(hold.width / _STROKE)) + _SQUEEZE_STEPS
+    let_go = int(np.ceil(hold.width / arm.stroke)) + _SQUEEZE_STEPS
     plan.append(Waypoint("release", end, hold.rot, OPEN, tolerance=0.05, dwell=let_go, patience=4))
     plan.append(Waypoint("leave", leave, hold.rot, OPEN, tolerance=0.02))
     return plan
+
+
+def insert(
+    library: Library, task: Task, view: View, atom: Atom, hold: Hold, way: WayIn, grip: np.ndarray, start: np.ndarray
+) -> list[Waypoint]:
+    """From `start` [3], holding the object, up, down before the place, in, open, and out again."""
+    entity, arm = atom.args[0], library.arm(task)
+    outside, inside = way.outside + grip, way.inside + grip
+    hanging = float(start[2] - view.cloud(entity)[:, 2].min())
+    wanted = max(outside[2] + _MARGIN, clearance(view, entity, start, outside) + hanging + _MARGIN)
+    over = np.array([*outside[:2], min(wanted, arm.ceiling(outside))])
+    up = np.array([*start[:2], min(wanted, arm.ceiling(start))])
+    let_go = int(np.ceil(hold.width / arm.stroke)) + _SQUEEZE_STEPS
+    steps = [Waypoint("lift", up, hold.rot, CLOSED, tolerance=0.02, speed=0.2)] if start[2] < up[2] - 0.02 else []
+    return [
+        *steps,
+        Waypoint("carry", over, hold.rot, CLOSED, tolerance=0.015, speed=0.21),
+        Waypoint("lower", outside, hold.rot, CLOSED, tolerance=0.006, speed=0.18, patience=40),
+        Waypoint("insert", inside, hold.rot, CLOSED, tolerance=0.005, speed=0.12, patience=40),
+        Waypoint("release", inside, hold.rot, OPEN, tolerance=0.05, dwell=let_go, patience=4),
+        Waypoint("leave", outside, hold.rot, OPEN, tolerance=0.03),
+    ]
+
+
+def sidestep(view: View, entity: str, start: np.ndarray, hold: Hold, height: float) -> np.ndarray:
+    """[2] the shortest way aside from which an object and the hand on it can go straight up from `start` [3] to `height`.
+
+    Zero where nothing is above them, and where nowhere near is free.
+    """
+    cloud, hand = view.cloud(entity), np.array([hold.angle])
+    near = columns(view.near(entity, start[:2], 0.25, above=float(cloud[:, 2].min())))
+    near = near[near[:, 2] < height]
+    origin = view.pos(entity)
+    body = cloud - origin
+    for length in _STEPS_ASIDE:
+        for turn in np.arange(8 if length else 1) * np.pi / 4:
+            step = length * np.array([np.cos(turn), np.sin(turn)])
+            around = [step, *(step + d for d in _WIDER)]
+            free = all(goals.rest_height(body, origin[:2] + d, near) < origin[2] + _OFF for d in around)
+            room = lowest_site(near, (start[:2] + step)[None], hand, np.array([0.5 * hold.width]))[0]
+            if free and room < start[2] + _OFF:
+                return step
+    return np.zeros(2)
+
+
+def lift(library: Library, task: Task, view: View, atom: Atom, hold: Hold, start: np.ndarray) -> list[Waypoint]:
+    """From `start` [3], holding the object, straight up until it counts as lifted, and stay there."""
+    up = goals.LIFTED + 0.03 - view.pos(atom.args[0])[2]
+    top = np.array([start[0], start[1], min(start[2] + up, library.arm(task).ceiling(start))])
+    return [Waypoint("lift", top, hold.rot, CLOSED, tolerance=0.005, speed=0.2, dwell=40)]
+
+
+def approach_height(view: View, without: str, start: np.ndarray, end: np.ndarray, least: float) -> float:
+    """Height to fly at from `start` [3] to `end` [3], over everything that is in between; metres."""
+    return max(least, clearance(view, without, start, end) + _MARGIN)
 
 
 def clearance(view: View, without: str, start: np.ndarray, end: np.ndarray) -> float:
