@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import tempfile
@@ -11,39 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from mjx_bench.errors import BenchError, MissingExtra
-from scripts import bench_pictures
+from mjx_bench.errors import BenchError
+from scripts import bench_curve, bench_engine, bench_pictures
 from scripts import options as shared
-from scripts.bench_pictures import SEED, Fidelity, Pictures
+from scripts.bench_curve import Curve
+from scripts.bench_engine import Engine
+from scripts.bench_pictures import Fidelity, Pictures
 from scripts.output import Emit, note
 
 if TYPE_CHECKING:
-    from mjx_bench.bench.engine import Reference
     from mjx_bench.manifest import Manifest
     from mjx_bench.sessions import Session
-    from mjx_bench.task import Task
 
 BUILDERS = 2  # processes that build scenes, about 1 GB each
-
-
-@dataclasses.dataclass(frozen=True)
-class Engine:
-    """One task's control step, against bare MuJoCo and against LIBERO's own `env.step`."""
-
-    suite: str
-    """Suite of the task."""
-    task: int = 0
-    """Index of the task in its suite."""
-    lanes: int = 32
-    """Episodes that run side by side."""
-    threads: int = 1
-    """Engines side by side, each in a thread of its own with its part of the lanes."""
-    seconds: float = 30.0
-    """How long to measure."""
-    policy: str = "scripted.reactive"
-    """Where the actions come from; its own time is not counted."""
-    json: bool = False
-    """Print JSON instead of text."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +71,7 @@ class Bench:
 
     what: Annotated[
         Annotated[Engine, tyro.conf.subcommand("engine")]
+        | Annotated[Curve, tyro.conf.subcommand("curve")]
         | Annotated[Pairs, tyro.conf.subcommand("pairs")]
         | Annotated[Workers, tyro.conf.subcommand("workers")]
         | Annotated[Pictures, tyro.conf.subcommand("pictures")]
@@ -116,7 +96,9 @@ def run(options: Bench, emit: Emit) -> int:
             print("\n".join(bench_pictures.tables(rows)))
         return 0
     if isinstance(what, Engine):
-        figures = engine(what)
+        figures = bench_engine.engine(what)
+    elif isinstance(what, Curve):
+        figures = bench_curve.curve(what)
     elif isinstance(what, Pairs):
         figures = pairs(what)
     elif isinstance(what, Pictures):
@@ -128,66 +110,6 @@ def run(options: Bench, emit: Emit) -> int:
     else:
         print("\n".join(lines(figures)))
     return 0
-
-
-def engine(options: Engine) -> dict[str, Any]:
-    """The figures of `bench engine`; the keys are those of the JSON."""
-    shared.at_least(1, lanes=options.lanes, threads=options.threads)
-    shared.at_least(0, task=options.task)
-    if not 0 < options.seconds < float("inf"):
-        raise BenchError(f"--seconds {options.seconds} is no time to measure; give a positive number")
-
-    from evals import registry
-    from mjx_bench.bench import figures
-    from mjx_bench.bench.engine import measure
-    from policies import registry as policies
-
-    policy = policies.make(options.policy)
-    task = registry.load_task(options.suite, options.task, seeds=(SEED,))
-    with contextlib.ExitStack() as stack:
-        reference, missing = _reference(task, policy.spec.action_mode, stack)
-        found = measure(
-            task,
-            policy,
-            lanes=options.lanes,
-            threads=options.threads,
-            seconds=options.seconds,
-            seed=SEED,
-            reference=reference,
-        )
-    theirs = found.vs_reference
-    return {
-        "suite": options.suite,
-        "task": options.task,
-        "lanes": options.lanes,
-        "threads": options.threads,
-        "policy": options.policy,
-        "control_steps_per_s": found.steps_per_s.median,
-        "ratio_vs_raw": found.vs_raw.median,
-        "ratio_vs_raw_range": [found.vs_raw.low, found.vs_raw.high],
-        "ratio_vs_libero": None if theirs is None else theirs.median,
-        "ratio_vs_libero_range": None if theirs is None else [theirs.low, theirs.high],
-        "ratio_vs_libero_note": missing,
-        "segments": found.vs_raw.count,
-        "episodes": found.episodes,
-        "peak_rss_mib": figures.peak_rss_mib(),
-        **figures.machine(),
-    }
-
-
-def _reference(task: Task, action_mode: str, stack: contextlib.ExitStack) -> tuple[Reference | None, str | None]:
-    """LIBERO's environment of the task, or why there is none."""
-    from evals.libero import package
-    from evals.libero.timing import LiberoClock
-
-    if task.suite not in package.SUITES:
-        return None, f"{task.suite} is not one of LIBERO's suites"
-    if action_mode != "osc_pose":
-        return None, f"LIBERO takes osc_pose actions, the policy gives {action_mode}"
-    try:
-        return stack.enter_context(LiberoClock(task.suite, task.index, SEED)), None
-    except MissingExtra as error:
-        return None, str(error)
 
 
 def pairs(options: Pairs) -> dict[str, Any]:
@@ -277,6 +199,11 @@ def lines(figures: dict[str, Any], indent: str = "") -> list[str]:
         label = f"{indent}{name.replace('_', ' ')}"
         if isinstance(value, dict):
             out += [f"{label}:", *lines(value, indent + "  ")]
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            out.append(f"{label}:")
+            for row in value:
+                first, *rest = lines(row, indent + "    ")
+                out += [f"{indent}  - {first.strip()}", *rest]
         else:
             out.append(f"{label}: {value:g}" if isinstance(value, float) else f"{label}: {value}")
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from mjx_bench.errors import BenchError
 from scripts import options as shared
 from scripts.output import note
 
@@ -47,8 +48,9 @@ class Fidelity:
 
 def pictures(options: Pictures) -> dict[str, Any]:
     """The figures of `bench pictures`; the keys are those of the JSON."""
-    shared.at_least(1, size=options.size, lanes=options.lanes, repeats=options.repeats)
+    shared.at_least(1, lanes=options.lanes, repeats=options.repeats)
     shared.at_least(0, task=options.task)
+    _check(options.size)
 
     from evals import registry
     from mjx_bench.bench import figures
@@ -77,9 +79,21 @@ def pictures(options: Pictures) -> dict[str, Any]:
     }
 
 
+def _check(size: int) -> None:
+    """Raises `BenchError` for a size that no renderer makes, or a renderer that does not work here."""
+    from mjx_bench.observe.base import MAX_SIDE
+    from mjx_bench.observe.choice import RENDERERS, choose
+
+    if not 1 <= size <= MAX_SIDE:
+        raise BenchError(f"--size {size}: give 1 to {MAX_SIDE} pixels")
+    for name in RENDERERS:
+        choose(name)
+
+
 def fidelity(options: Fidelity) -> list[tuple[str, dict[str, Any]]]:
     """Task to `warp` (and `plain`) to camera to likeness."""
-    shared.at_least(1, size=options.size, states=options.states)
+    shared.at_least(1, states=options.states)
+    _check(options.size)
     suites = shared.suites(shared.flat(options.suite))
 
     from evals import registry

@@ -18,7 +18,7 @@ from mjx_bench.records import load_run
 from mjx_bench.schedule import RunSettings, run_pairs
 from mjx_bench.sessions import Session
 from policies.simple import Zero
-from scripts import bench
+from scripts import bench_engine
 from tests.libero_oracle import needs_libero
 from tests.scenes import SEED, libero_task
 from tests.test_cli import mjx_bench
@@ -125,13 +125,13 @@ def test_without_libero_its_ratio_is_null_and_says_why(monkeypatch: pytest.Monke
 
     task = libero_task("libero_object", 0)
     with contextlib.ExitStack() as stack:
-        assert "joint_position" in str(bench._reference(task, "joint_position", stack)[1])
+        assert "joint_position" in str(bench_engine._reference(task, "joint_position", stack)[1])
 
         def missing(*_: object) -> None:
             raise MissingExtra("LIBERO tasks need the package")
 
         monkeypatch.setattr(timing, "LiberoClock", missing)
-        assert bench._reference(task, "osc_pose", stack) == (None, "LIBERO tasks need the package")
+        assert bench_engine._reference(task, "osc_pose", stack) == (None, "LIBERO tasks need the package")
 
 
 # Three Base arms: one shared by three cases, one of a case that never triggers, one of another initial state.

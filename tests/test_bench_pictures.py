@@ -101,7 +101,8 @@ def test_bench_fidelity_compares_what_the_ray_tracer_draws_by_itself_too():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["pictures", "--suite", "libero_object", "--size", "0"], "--size 0 is too small"),
+        (["pictures", "--suite", "libero_object", "--size", "0"], "--size 0: give 1 to 4096 pixels"),
+        (["pictures", "--suite", "libero_object", "--size", "4097"], "--size 4097: give 1 to 4096 pixels"),
         (["pictures", "--suite", "libero_objekt"], "did you mean libero_object"),
         (["fidelity", "--suite", "libero_objekt"], "did you mean libero_object"),
     ],

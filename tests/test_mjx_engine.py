@@ -11,7 +11,7 @@ import pytest
 from mjx_bench.control.state import ControllerState
 from mjx_bench.errors import BenchError
 from mjx_bench.physics.base import Park, SetPosition, Visual
-from mjx_bench.physics.choice import make_physics, split_fields
+from mjx_bench.physics.choice import make_physics, split_fields, stepper_of
 from mjx_bench.physics.compiled import Compiled
 from mjx_bench.physics.mjx_jax import JaxStepper
 from mjx_bench.physics.mjx_program import Execute
@@ -25,16 +25,16 @@ TILE, INTERVAL, SUBSTEPS = 8, 6, 10
 OWN, KEPT = split_fields(("geom_rgba", "body_mass"))
 
 
-def program() -> Execute:
-    """One compilation for all tests of the engine."""
-    scene, success = arm_scene(sensors=False)
-    return execute_of(JaxStepper, scene, "osc_pose", SUBSTEPS, INTERVAL, OWN, success, TILE)
+def program(engine: str = "jax") -> Execute:
+    """One compilation for all tests of an engine."""
+    scene, success = arm_scene(sensors=engine == "warp")
+    return execute_of(engine, stepper_of(engine), scene, "osc_pose", SUBSTEPS, INTERVAL, OWN, success, TILE)
 
 
-def lanes_of(n: int) -> Compiled:
+def lanes_of(n: int, engine: str = "jax") -> Compiled:
     """An engine whose lane i holds state i; every second lane holds the cube in its grip."""
-    scene, success = arm_scene(sensors=False)
-    physics = Compiled(scene, program(), n, success, KEPT)
+    scene, success = arm_scene(sensors=engine == "warp")
+    physics = Compiled(scene, program(engine), n, success, KEPT)
     for lane in range(n):
         physics.load(lane, initial_state(lane, grasped=bool(lane % 2)), reset_of())
     return physics
@@ -64,10 +64,13 @@ def digests(physics: Compiled, lanes: range | list[int]) -> list[str]:
     return [physics.snapshot(lane).digest() for lane in lanes]
 
 
-def test_one_control_step_from_200_injected_states_agrees_with_the_c_engine():
-    """The states are those of a rollout on C, half of them with the cube between the fingers and the ball on the post."""
+def check_parity(engine: str) -> None:
+    """One control step from 200 injected states on `engine` and on C.
+
+    The states are those of a rollout on C, half of them with the cube between the fingers and the ball on the post.
+    """
     scene, _ = arm_scene()
-    c, jax = MujocoC(scene, TILE, "osc_pose", SUBSTEPS), lanes_of(TILE)
+    c, other = MujocoC(scene, TILE, "osc_pose", SUBSTEPS), lanes_of(TILE, engine)
     warmstart = c._batch.bind("qacc_warmstart")
     ids = np.arange(TILE, dtype=np.int32)
     for lane in range(TILE):
@@ -76,19 +79,19 @@ def test_one_control_step_from_200_injected_states_agrees_with_the_c_engine():
     touching = 0
     for action in chunks(25, TILE, seed=3).transpose(1, 0, 2):
         for name in ("qpos", "qvel", "ctrl"):
-            jax._row[name][:] = getattr(c._fields, name)
-        jax._row["qacc_warmstart"][:] = warmstart
+            other._row[name][:] = getattr(c._fields, name)
+        other._row["qacc_warmstart"][:] = warmstart
         for field in dataclasses.fields(ControllerState):
-            rows = jax._row if field.name in jax._row else jax._own
+            rows = other._row if field.name in other._row else other._own
             rows[field.name][:] = getattr(c._controller, field.name)
         for lane in range(TILE):
-            jax._begin(lane)
-        assert c.control_step(ids, action) == jax.control_step(ids, action) == {}
-        pairs = {n: (getattr(c._fields, n), jax._row[n]) for n in ("qpos", "qvel", "ctrl")}
-        pairs |= {n: (getattr(c.signals, n), getattr(jax.signals, n)) for n in vars(c.signals) if n != "touch"}
+            other._begin(lane)
+        assert c.control_step(ids, action) == other.control_step(ids, action) == {}
+        pairs = {n: (getattr(c._fields, n), other._row[n]) for n in ("qpos", "qvel", "ctrl")}
+        pairs |= {n: (getattr(c.signals, n), getattr(other.signals, n)) for n in vars(c.signals) if n != "touch"}
         for name, (a, b) in pairs.items():
             worst.setdefault(name, []).append(np.abs(a - b).reshape(TILE, -1).max(1))
-        np.testing.assert_array_equal(c.signals.touch, jax.signals.touch)
+        np.testing.assert_array_equal(c.signals.touch, other.signals.touch)
         touching += int(c.signals.touch.any(1).sum())
     assert touching >= 50, "the states are to be rich in contacts"
     # Metres and radians, their speeds, Nm; single precision away from contacts, solver tolerance in them.
@@ -106,6 +109,10 @@ def test_one_control_step_from_200_injected_states_agrees_with_the_c_engine():
         difference = np.concatenate(worst[name])
         assert np.median(difference) < median, name
         assert np.quantile(difference, 0.97) < nearly_all, name
+
+
+def test_one_control_step_from_200_injected_states_agrees_with_the_c_engine():
+    check_parity("jax")
 
 
 def test_a_lane_has_the_same_bits_in_any_number_of_tiles_at_any_place_and_in_any_company():

@@ -82,6 +82,16 @@ def one_tile(tmp_path_factory) -> Run:
     return run(tmp_path_factory.mktemp("one") / "run")
 
 
+def test_the_header_names_the_engine_the_reason_and_what_its_bits_depend_on(one_tile, tmp_path):
+    header = one_tile.header
+    assert (header.settings["backend"], header.settings["tile"]) == ("jax", 8)
+    assert {"mujoco-mjx", "jax", "jaxlib"} <= set(header.packages)
+    assert header.device.endswith("; engine jax, asked for")
+    automatic = run(tmp_path / "auto", "auto").header
+    assert (automatic.settings["backend"], automatic.settings["tile"]) == ("c", None)
+    assert "engine c, on a CPU" in automatic.device
+
+
 def test_records_do_not_depend_on_the_number_of_tiles_nor_on_workers(one_tile, tmp_path):
     assert len(one_tile.records) == 10
     assert {r.verdict for r in one_tile.records} == {"timeout"}

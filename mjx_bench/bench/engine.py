@@ -23,10 +23,30 @@ from mjx_bench.bench.figures import Spread
 from mjx_bench.errors import BenchError
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import SceneModel, compile_scene
-from mjx_bench.policy import ACTION_DIMS, Observation, Policy
+from mjx_bench.policy import ACTION_DIMS, Observation, Policy, action_mode_for
 from mjx_bench.predicates import Test, compile_goal, touches_of
 from mjx_bench.seeds import policy_seed, query_seed
 from mjx_bench.task import Reset, Task
+
+
+class Lanes(Protocol):
+    """Lanes of one task on some engine, all stepped together."""
+
+    lanes: int
+
+    def load(self, states: Sequence[np.ndarray], reset: Reset) -> None:
+        """Puts lane i at `states[i]`."""
+        ...
+
+    def observe(self, task: Task, step: int) -> Observation: ...
+
+    def run(self, actions: np.ndarray) -> tuple[float, np.ndarray]:
+        """Executes actions [Q, B, A]; returns seconds, and the actuator commands."""
+        ...
+
+    def succeeded(self) -> float:
+        """Share of lanes whose goal holds."""
+        ...
 
 
 class Reference(Protocol):
@@ -87,6 +107,7 @@ class _Lanes:
         cuts = [lanes * k // threads for k in range(threads + 1)]
         self.slices = [slice(a, b) for a, b in itertools.pairwise(cuts) if b > a]
         self.engines = [_Recording(scene, s.stop - s.start, action_mode, task.substeps) for s in self.slices]
+        self.lanes = lanes
         self._success = success
         self._pool = concurrent.futures.ThreadPoolExecutor(len(self.engines))
 
@@ -174,7 +195,7 @@ def measure(
         compile_goal(task.goal, task.scene, scene.index)[1],
         lanes,
         min(threads, lanes),
-        policy.spec.action_mode,
+        action_mode_for(policy.spec.action_mode, task),
     )
     reset = task.load_reset(seed)
     bare = mujoco.batch.Batch(_as_reset(scene, reset), nsim=lanes, nthread=threads)
@@ -182,7 +203,7 @@ def measure(
     deadline = None
     episodes = 0
     try:
-        for first, actions in _segments(task, policy, ours, reset, seed, query_interval, reference):
+        for first, actions in segments(task, policy, ours, reset, seed, query_interval, reference):
             episodes += first
             before = ours.state
             mine, commands = ours.run(actions)
@@ -220,8 +241,8 @@ def _as_reset(scene: SceneModel, reset: Reset) -> mujoco.MjModel:
     return model
 
 
-def _segments(
-    task: Task, policy: Policy, ours: _Lanes, reset: Reset, seed: int, interval: int, reference: Reference | None
+def segments(
+    task: Task, policy: Policy, ours: Lanes, reset: Reset, seed: int, interval: int, reference: Reference | None
 ) -> Iterator[tuple[bool, np.ndarray]]:
     """Actions [Q, B, A] of one query after another, for ever; True with the first of an episode.
 
@@ -229,12 +250,13 @@ def _segments(
     succeeded: arms at rest over a finished task are cheap to simulate, and no run spends its time on them.
     """
     states = task.load_init_states()
-    lanes = sum(engine.lanes for engine in ours.engines)
-    settle = np.zeros((task.settle_steps, lanes, ACTION_DIMS[policy.spec.action_mode]))
+    lanes = ours.lanes
+    settle = np.zeros((task.settle_steps, lanes, ACTION_DIMS[action_mode_for(policy.spec.action_mode, task)]))
     settle[..., -1] = task.settle_action[-1]  # only the gripper moves, whatever the control law
     while True:
         ours.load([states[lane % len(states)] for lane in range(lanes)], reset)
-        ours.run(settle)
+        if len(settle):
+            ours.run(settle)
         if reference is not None:
             reference.restart(states[0])
             reference.step(settle[:, 0])

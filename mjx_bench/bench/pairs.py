@@ -18,7 +18,7 @@ from mjx_bench.errors import BenchError
 from mjx_bench.pairing import PairRunner
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import SceneModel, compile_scene
-from mjx_bench.policy import Policy
+from mjx_bench.policy import Policy, action_mode_for
 from mjx_bench.predicates import compile_goal, touches_of
 from mjx_bench.task import Task
 from mjx_bench.triggers import touches_of_triggers
@@ -102,7 +102,7 @@ def measure(
     Raises:
       BenchError: two ways came to different outcomes.
     """
-    triggers = [case.scenario.trigger for case in cases]
+    triggers = [case.trigger for case in cases if case.trigger is not None]
     touches = dict.fromkeys((*touches_of(task.goal, task.scene), *touches_of_triggers(triggers)))
     scene = compile_scene(task.scene, tuple(touches))
     names = list(WAYS)
@@ -127,7 +127,7 @@ def _run(
 
     jobs = jobs_of(cases, own_base=way.own_base)
     wall, cpu = time.perf_counter(), time.thread_time()
-    physics = _Counting(scene, lanes, policy.spec.action_mode, task.substeps)
+    physics = _Counting(scene, lanes, action_mode_for(policy.spec.action_mode, task), task.substeps)
     try:
         arms = Arms(query_interval, policy.spec.horizon, replay=way.replay)
         runner = PairRunner(task, physics, policy, arms, success, emit, lambda: False)

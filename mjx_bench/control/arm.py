@@ -7,12 +7,13 @@ it, which a batched BLAS call does not promise, and the interpreter lock is rele
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 import numba
 import numpy as np
 
-from mjx_bench.errors import BenchError
+from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.task import Robot
 
 if TYPE_CHECKING:
@@ -22,10 +23,15 @@ if TYPE_CHECKING:
 # of 2 ms.
 GRIPPER_SPEED = 5.0
 
+# Joints of the arm that each control law moves.
+JOINTS = {"osc_pose": 7, "joint_position": 7, "rotors": 0}
+
+_Law = TypeVar("_Law")
+
 
 @dataclasses.dataclass(frozen=True)
 class ArmIndex:
-    """Addresses of a 7-joint arm and its two-finger gripper in a compiled model.
+    """Addresses of a 7-joint arm and its two-finger gripper in a compiled model, or of a robot without either.
 
     Attributes:
       qpos, dof: int [7] addresses of the arm joints in qpos and qvel.
@@ -57,7 +63,7 @@ def index_arm(model: mujoco.MjModel, robot: Robot) -> ArmIndex:
     """Resolves `robot`'s names in `model`.
 
     Raises:
-      BenchError: a name is missing, or the arm has not exactly seven hinge joints.
+      BenchError: a name is missing, or there is an arm and it has not exactly seven hinge joints.
     """
     try:
         joints = [model.joint(name) for name in robot.arm_joints]
@@ -66,17 +72,17 @@ def index_arm(model: mujoco.MjModel, robot: Robot) -> ArmIndex:
         site = model.site(robot.eef_site).id
     except KeyError as error:
         raise BenchError(f"the scene's model lacks a part of the robot: {error}") from None
-    if len(joints) != 7:
+    if len(joints) not in JOINTS.values():
         raise BenchError(f"the control laws are for arms of 7 joints; this robot has {len(joints)}")
     dof = np.array([j.dofadr[0] for j in joints], np.int64)
-    mass = np.full((7, 7), -1, np.int64)
-    for i in range(7):
+    mass = np.full((len(dof), len(dof)), -1, np.int64)
+    for i in range(len(dof)):
         start = model.M_rowadr[dof[i]]
         for k in range(start, start + model.M_rownnz[dof[i]]):
             hit = np.flatnonzero(dof == model.M_colind[k])
             if hit.size:
                 mass[i, hit[0]] = mass[hit[0], i] = k
-    grip_range = model.actuator_ctrlrange[grips]
+    grip_range = model.actuator_ctrlrange[np.array(grips, np.int64)]
     return ArmIndex(
         qpos=np.array([j.qposadr[0] for j in joints], np.int64),
         dof=dof,
@@ -91,6 +97,21 @@ def index_arm(model: mujoco.MjModel, robot: Robot) -> ArmIndex:
         grip_scale=0.5 * (grip_range[:, 1] - grip_range[:, 0]),
         grip_step=GRIPPER_SPEED * float(model.opt.timestep),
     )
+
+
+def law_of(laws: Mapping[str, _Law], action_mode: str, arm: ArmIndex) -> _Law:
+    """The law by name.
+
+    Raises:
+      BenchError: there is none, or it is for other robots.
+    """
+    if action_mode not in laws:
+        raise unknown_name("action mode", action_mode, laws)
+    if arm.dof.size != JOINTS[action_mode]:
+        raise BenchError(
+            f"action mode {action_mode!r} moves an arm of {JOINTS[action_mode]} joints; this robot has {arm.dof.size}"
+        )
+    return laws[action_mode]
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mjx_bench.signals import SignalIndex, Signals
-from mjx_bench.task import Reset
+from mjx_bench.task import Push, Reset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Visual:
     step: int = 0
 
 
-Edit = SetPosition | Park | Visual
+Edit = SetPosition | Park | Push | Visual
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +101,7 @@ class Kinematics:
     Attributes:
       eef_pos: [n, 3]; eef_quat: [n, 4] wxyz of the hand body; gripper_qpos: [n, 2]; joint_pos: [n, 7].
       entity_pos: [n, E, 3]; entity_quat: [n, E, 4] wxyz of the root bodies.
+      qpos: [n, nq]; qvel: [n, nv]; ctrl: [n, nu] what the actuators were told last.
       articulation: joint name to [n].
     """
 
@@ -111,6 +112,9 @@ class Kinematics:
     entity_pos: np.ndarray
     entity_quat: np.ndarray
     articulation: dict[str, np.ndarray]
+    qpos: np.ndarray
+    qvel: np.ndarray
+    ctrl: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +146,7 @@ class Physics(Protocol):
     lanes: int
     index: SignalIndex
     signals: Signals
+    grown: int  # how often a program was too small and was made anew with more room
 
     def load(
         self, lane: int, init_state: np.ndarray, reset: Reset, fields: Mapping[str, np.ndarray] | None = None

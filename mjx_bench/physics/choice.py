@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,9 +22,9 @@ PACKAGES = {
     "warp": ("mujoco", "numpy", "mujoco-mjx", "jax", "jaxlib", "warp-lang"),
 }
 
-# Lanes a program on a CPU: 8 compile and run within a few percent of the best, and leave the fewest idle.
+# Lanes a program on a CPU: of 8, 16, 32 and 64, the fastest a lane, and it leaves the fewest idle.
 CPU_TILE = 8
-# On an accelerator a program takes the same time for one lane as for hundreds.
+# On an accelerator a program takes about the same time for one lane as for hundreds.
 DEVICE_TILE = 256
 
 # Fields of the model that MJX's physics does not depend on: what pictures show, and the boxes of MuJoCo's own search for
@@ -80,14 +82,19 @@ def make_physics(
     own, kept = split_fields(fields)
     compiled = compile_scene(scene, touches, sensors=name == "warp")
     width = default_tile() if tile is None else tile
-    execute = execute_of(_stepper(name), compiled, action_mode, substeps, interval, own, success, width)
+    execute = execute_of(name, stepper_of(name), compiled, action_mode, substeps, interval, own, success, width)
     return Compiled(compiled, execute, lanes, success, kept)
 
 
-def _stepper(engine: str) -> Callable[..., Any]:
+def stepper_of(engine: str) -> Callable[..., Any]:
+    """What makes the physics of a compiled engine, for `mjx_programs.execute_of`."""
+    if engine == "warp":
+        from mjx_bench.physics.mjx_warp import WarpStepper
+
+        return WarpStepper
     from mjx_bench.physics.mjx_jax import JaxStepper
 
-    return {"jax": JaxStepper}[engine]
+    return lambda scene, fields, tile: JaxStepper(scene, fields)
 
 
 def split_fields(fields: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -124,9 +131,17 @@ def automatic(device: str, *, has_warp: bool) -> tuple[str, str]:
 
 def platform() -> str:
     """What JAX runs on: cpu, gpu or tpu."""
+    if "jax" not in sys.modules and not _has_plugins():
+        return "cpu"  # known without loading JAX, which the engine `c` does without
     import jax
 
     return jax.default_backend()
+
+
+def _has_plugins() -> bool:
+    """Whether anything is installed through which JAX would find an accelerator."""
+    modules = any(importlib.util.find_spec(name) for name in ("jax_plugins", "libtpu"))
+    return modules or bool(importlib.metadata.entry_points(group="jax_plugins"))
 
 
 def tile_of(engine: str) -> int | None:

@@ -8,27 +8,30 @@ bits depend neither on its place in a tile nor on its neighbours, only on the wi
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import mujoco
 import numpy as np
 
 from mjx_bench.control.state import ControllerState
 from mjx_bench.errors import BenchError
 from mjx_bench.physics.base import Edit, Kinematics, Parked, Pose, Snapshot, Visual
 from mjx_bench.physics.edits import Editable, apply_edits
+from mjx_bench.physics.mjx_compile import Program
 from mjx_bench.physics.mjx_program import EXECUTED, HEALTHY, SUCCESS, Execute, signals_of
+from mjx_bench.physics.posing import Posing
 from mjx_bench.physics.scene import SceneModel
 from mjx_bench.signals import Signals
 from mjx_bench.task import Reset
 
 POSED = ("body_pos", "body_quat")
 
+# Times that a program's room is doubled before the lanes that lack it are given up.
+MOST_GROWTH = 4
 
-@dataclasses.dataclass(frozen=True)
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Trace:
     """What one call computed: rows [Q, n, R], signals [Q, n, J] and flags [Q, n] after each control step."""
 
@@ -49,6 +52,7 @@ class Compiled:
 
     Attributes:
       tile: lanes a program.
+      grown: how often a program was too small and was made anew with more room.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Compiled:
         kept: tuple[str, ...] = (),
     ) -> None:
         self.tile = execute.tile
+        self.grown = 0
         self.lanes = lanes = -(-lanes // self.tile) * self.tile
         self.scene = scene
         self.index = scene.index
@@ -82,11 +87,14 @@ class Compiled:
         self._known = np.zeros(lanes, np.int64)
         self._cursor = np.zeros(lanes, np.int64)
         self._column = np.zeros(lanes, np.int64)
-        self._trace: list[_Trace | None] = [None] * lanes
+        self._trace = np.full(lanes, None, object)  # of _Trace
         self._succeeded = np.zeros(lanes, np.bool_)
-        # Forward kinematics is taken from MuJoCo itself: it is a function of the row, wherever the row came from.
-        self._posing = copy.copy(scene.model)
-        self._posed = mujoco.MjData(self._posing)
+        self._posing = Posing(scene)
+
+    @property
+    def program(self) -> Program:
+        """How what is executed was compiled."""
+        return self._execute.program
 
     def load(
         self, lane: int, init_state: np.ndarray, reset: Reset, fields: Mapping[str, np.ndarray] | None = None
@@ -156,47 +164,60 @@ class Compiled:
         return self._advance(ids)
 
     def _run(self, ids: np.ndarray) -> None:
-        """Executes what is announced to the lanes `ids` from their rows on, in as many tiles as it takes."""
+        """Executes what is announced to the lanes `ids` from their rows on, in as many calls as it takes."""
         if not len(ids):
             return
-        program, tile = self._execute, self.tile
+        program = self._execute
         left = self._planned[ids] - self._cursor[ids]
-        actions = np.zeros((len(ids), program.interval, program.action_dim), np.float32)
-        for i, lane in enumerate(ids):
-            actions[i, : left[i]] = self._plan[lane, self._cursor[lane] : self._planned[lane]]
+        ahead = np.arange(program.interval)
+        at = np.minimum(self._cursor[ids, None] + ahead, program.interval - 1)
+        actions = np.where((ahead < left[:, None])[..., None], self._plan[ids[:, None], at], np.float32(0.0))
         # A lane that goes on after its goal held (settling, or a run that success does not end) is not stopped by it again.
         stop = ~self._succeeded[ids]
-        calls = []
-        for start in range(0, len(ids), tile):
-            here = np.arange(start, start + tile)
-            real = here < len(ids)
-            here = np.where(real, here, start)  # lanes that fill up the tile repeat its first one and take no step
-            chosen = ids[here]
-            counts = np.where(real, left[here], 0).astype(np.int32)
-            calls.append(program(self._rows[chosen], self._given[chosen], actions[here], counts, stop[here]))
-        parts = [[np.asarray(array) for array in call] for call in calls]
+        parts = self._call(ids, actions, left, stop)
+        while any(program.faults_of(part[1]).any() for part in parts) and self.grown < MOST_GROWTH:
+            larger = self._execute.grown()
+            if larger is None:
+                break
+            self._execute = program = larger
+            self.grown += 1
+            parts = self._call(ids, actions, left, stop)
         trace = _Trace(*(np.concatenate([p[k] for p in parts], axis=1) for k in range(3)))
         self._plan[ids] = actions
         self._planned[ids] = left
         self._cursor[ids] = 0
         self._column[ids] = np.arange(len(ids))
         self._known[ids] = ((trace.flags[:, : len(ids)] & EXECUTED) > 0).sum(axis=0)
-        for lane in ids:
-            self._trace[lane] = trace
+        self._trace[ids] = trace
+
+    def _call(
+        self, ids: np.ndarray, actions: np.ndarray, counts: np.ndarray, stop: np.ndarray
+    ) -> list[tuple[np.ndarray, ...]]:
+        """Executes actions [n, Q, A] in the lanes `ids`: the traces of each call."""
+        calls = []
+        for start in range(0, len(ids), self._execute.lanes):
+            group = min(self._execute.lanes, -(-(len(ids) - start) // self.tile) * self.tile)
+            here = np.arange(start, start + group)
+            real = here < len(ids)
+            here = np.where(real, here, start)  # lanes that fill up a tile repeat another one and take no step
+            chosen = ids[here]
+            own = np.where(real, counts[here], 0).astype(np.int32)
+            calls.append(self._execute(self._rows[chosen], self._given[chosen], actions[here], own, stop[here]))
+        return [tuple(np.asarray(array) for array in call) for call in calls]
 
     def _advance(self, ids: np.ndarray) -> dict[int, str]:
         """Moves the lanes `ids` to their next known control step."""
-        flags = np.zeros(len(ids), np.uint8)
-        groups: dict[int, list[int]] = {}
-        for i, lane in enumerate(ids):
-            groups.setdefault(id(self._trace[lane]), []).append(i)
-        for members in groups.values():
+        flags, faults = np.zeros(len(ids), np.uint8), np.zeros(len(ids), np.int64)
+        rest = np.arange(len(ids))
+        while len(rest):
+            trace: _Trace = self._trace[ids[rest[0]]]
+            same = self._trace[ids[rest]] == trace
+            members, rest = rest[same], rest[~same]
             lanes = ids[members]
-            trace = self._trace[lanes[0]]
-            assert trace is not None
             at = self._cursor[lanes], self._column[lanes]
             flags[members] = trace.flags[at]
             self._rows[lanes] = trace.rows[at]
+            faults[members] = self._execute.faults_of(trace.judged[at])
             judged = signals_of(
                 self.scene,
                 self._row["qpos"][lanes],
@@ -208,7 +229,8 @@ class Compiled:
         self._cursor[ids] += 1
         self._steps[ids] += 1
         self._succeeded[ids] = (flags & SUCCESS) > 0
-        failed = {int(lane): "state is not finite" for lane in ids[(flags & HEALTHY) == 0]}
+        bad = np.flatnonzero((flags & HEALTHY) == 0)
+        failed = {int(ids[i]): self._execute.reason(int(faults[i])) for i in bad}
         return dict.fromkeys(self._disagreeing(ids), "compiled and recorded checkers disagree") | failed
 
     def _disagreeing(self, ids: np.ndarray) -> list[int]:
@@ -232,27 +254,8 @@ class Compiled:
         self.signals.entity_now[ids] = signals_of(self.scene, qpos, body_pos, judged).entity_now
 
     def kinematics(self, ids: np.ndarray) -> Kinematics:
-        scene, data = self.scene, self._posed
-        qpos = self._row["qpos"][ids].astype(np.float64)
-        n, e = len(ids), len(scene.entity_body)
-        eef, quat = np.zeros((n, 3)), np.zeros((n, 4))
-        pos, rot = np.zeros((n, e, 3)), np.zeros((n, e, 4))
-        for i, lane in enumerate(ids):
-            for name, rows in self._model.items():
-                getattr(self._posing, name)[:] = rows[lane]
-            data.qpos = qpos[i]
-            mujoco.mj_kinematics(self._posing, data)
-            eef[i], quat[i] = data.site_xpos[scene.arm.site], data.xquat[scene.hand_body]
-            pos[i], rot[i] = data.xpos[scene.entity_body], data.xquat[scene.entity_body]
-        return Kinematics(
-            eef_pos=eef,
-            eef_quat=quat,
-            gripper_qpos=qpos[:, scene.gripper_qpos],
-            joint_pos=qpos[:, scene.arm.qpos],
-            entity_pos=pos,
-            entity_quat=rot,
-            articulation={name: qpos[:, a] for name, a in zip(self.index.joints, scene.joint_qpos, strict=True)},
-        )
+        qpos, qvel, ctrl = (self._row[name][ids].astype(np.float64) for name in ("qpos", "qvel", "ctrl"))
+        return self._posing.kinematics(qpos, qvel, ctrl, {name: rows[ids] for name, rows in self._model.items()})
 
     def poses(self, ids: np.ndarray) -> list[Pose]:
         own = self._model | self._kept
@@ -305,4 +308,4 @@ class Compiled:
 
     def close(self) -> None:
         """Drops rows, program and the scene's model; the lanes are gone."""
-        del self._execute, self._trace, self._posing, self._posed, self.scene
+        del self._execute, self._trace, self._posing, self.scene

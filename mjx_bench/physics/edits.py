@@ -10,6 +10,7 @@ import numpy as np
 from mjx_bench.observe.looks import looks_of
 from mjx_bench.physics.base import Edit, Park, Parked, SetPosition, Visual
 from mjx_bench.physics.scene import SceneModel
+from mjx_bench.task import Push
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,8 @@ def apply_edits(
         if isinstance(edit, Visual):
             visual = (*visual, dataclasses.replace(edit, step=steps))
             looks_of(scene.model, visual)  # an edit that no renderer could show is refused here
+        elif isinstance(edit, Push):
+            lane.xfrc_applied[scene.entity_body[scene.index.entity(edit.entity)], :3] = edit.force
         else:
             _move(scene, lane, edit)
     return visual

@@ -57,12 +57,7 @@ def compile_program(function: Callable[..., Any], *args: jax.ShapeDtypeStruct, s
       stock: leaves out `CPU_OPTIONS`, for the measurement that justifies them.
     """
     options = {} if stock else compiler_options(jax.default_backend())
-    on_cpu = jax.default_backend() == "cpu" and not stock
-    with (
-        _LOCK,
-        jax.default_matmul_precision(MATMUL_PRECISION),
-        _small_batches() if on_cpu else contextlib.nullcontext(),
-    ):
+    with _LOCK, traced_as_physics():
         start = time.perf_counter()
         lowered = jax.jit(function).lower(*args)
         traced = time.perf_counter()
@@ -70,6 +65,14 @@ def compile_program(function: Callable[..., Any], *args: jax.ShapeDtypeStruct, s
             call = lowered.compile(compiler_options=options)
         done = time.perf_counter()
     return Program(call, traced - start, done - traced, bool(hits))
+
+
+@contextlib.contextmanager
+def traced_as_physics() -> Iterator[None]:
+    """Around everything that traces physics: precise products, and on a CPU solves that cannot deadlock."""
+    on_cpu = jax.default_backend() == "cpu"
+    with jax.default_matmul_precision(MATMUL_PRECISION), _small_batches() if on_cpu else contextlib.nullcontext():
+        yield
 
 
 _HIT = "/jax/compilation_cache/cache_hits"

@@ -7,7 +7,7 @@ between, and nothing is computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,13 +19,15 @@ from mujoco.mjx._src import collision_driver
 
 from mjx_bench.control.arm_jax import Seen, jacobian
 from mjx_bench.errors import BenchError
+from mjx_bench.physics.mjx_implicit import implicitfast
 from mjx_bench.physics.mjx_program import Law, Parts
-from mjx_bench.physics.mjx_rows import CONTROLLER_MOVING
+from mjx_bench.physics.mjx_rows import CONTROLLER_MOVING, STATE
 from mjx_bench.physics.scene import SceneModel
 
-_INTEGRATORS: dict[int, Callable[..., Any]] = {
-    mujoco.mjtIntegrator.mjINT_EULER.value: lambda m, d: mjx.euler(m, d),
-    mujoco.mjtIntegrator.mjINT_IMPLICITFAST.value: lambda m, d: mjx.implicit(m, d),
+# Integrator to what makes its step of a scene.
+_INTEGRATORS: dict[int, Callable[[mujoco.MjModel], Callable[[Any, Any], Any]]] = {
+    mujoco.mjtIntegrator.mjINT_EULER.value: lambda model: mjx.euler,
+    mujoco.mjtIntegrator.mjINT_IMPLICITFAST.value: implicitfast,
 }
 
 
@@ -38,10 +40,15 @@ class JaxStepper:
 
     Attributes:
       slots: contacts that every step computes, whether anything touches or not.
+      faults: none, since there is a slot for every contact that there could be.
+      exclusive: False, any number of programs may run side by side.
 
     Raises:
       BenchError: a scene that this engine cannot simulate, with the reason by name.
     """
+
+    faults: Mapping[str, int] = {}
+    exclusive = False
 
     def __init__(self, scene: SceneModel, fields: Sequence[str]) -> None:
         refuse(scene.model, fields)
@@ -53,23 +60,29 @@ class JaxStepper:
         except NotImplementedError as error:
             raise _cannot(f"cannot simulate this scene: {error}") from None
         self.slots = int(self._data._impl.ncon)
-        self._integrate = _INTEGRATORS[int(scene.model.opt.integrator)]
+        self._integrate = _INTEGRATORS[int(scene.model.opt.integrator)](scene.model)
         self._touching = _touch_table(scene)
+
+    def grown(self) -> None:
+        """Nothing could be too small."""
+
+    def bare(self, lanes: int) -> tuple[Any, Any]:
+        """Model and data of one lane, for MJX by itself."""
+        return self._model, self._data
 
     def step(self, moving: Parts, given: Parts, law: Law) -> tuple[Parts, Parts]:
         m = self._model.replace(**{name: given[name] for name in self._fields})
         d = self._data.replace(
-            **{n: moving[n] for n in ("qpos", "qvel", "act", "time", "qacc_warmstart", "ctrl")},
+            **{n: moving[n] for n in STATE},
             **{n: given[n] for n in ("xfrc_applied", "mocap_pos", "mocap_quat")},
         )
         d = mjx.fwd_velocity(m, mjx.fwd_position(m, d))
-        judged = poses(self.scene, d) | {"touch": self._touches(d)}
+        judged = seen_of(self.scene, d, moving["qvel"]) | {"touch": self._touches(d), "fault": jnp.zeros((), jnp.int32)}
         ctrl, memory = law(*arm_of(self.scene, m, d), d.ctrl)
         d = mjx.fwd_acceleration(m, mjx.fwd_actuation(m, d.replace(ctrl=ctrl)))
         d = mjx.solve(m, d) if d._impl.nefc else d.replace(qacc=d.qacc_smooth)
         d = self._integrate(m, d)
-        moved = {n: getattr(d, n) for n in ("qpos", "qvel", "act", "time", "qacc_warmstart", "ctrl")}
-        return moved | {n: getattr(memory, n) for n in CONTROLLER_MOVING}, judged
+        return {n: getattr(d, n) for n in STATE} | {n: getattr(memory, n) for n in CONTROLLER_MOVING}, judged
 
     def _touches(self, d: Any) -> jax.Array:
         """float [P] 1 where a pair has a contact: the contacts are read as they are, since MJX's sensors know geoms only."""
@@ -82,13 +95,14 @@ class JaxStepper:
         return jnp.any(between & (contact.dist < contact.includemargin), axis=1).astype(jnp.float32)
 
 
-def poses(scene: SceneModel, d: Any) -> Parts:
-    """The signals of `judged_layout` that are poses, from MJX data whose kinematics are current."""
+def seen_of(scene: SceneModel, d: Any, qvel: jax.Array) -> Parts:
+    """The signals of `judged_layout` that are poses and velocities, from MJX data whose kinematics are current."""
     return {
         "eef_pos": d.site_xpos[scene.arm.site],
         "entity_pos": d.xpos[scene.entity_body],
         "region_pos": d.site_xpos[scene.region_site],
         "region_mat": d.site_xmat[scene.region_site],
+        "entity_vel": qvel[scene.mover_dof],
     }
 
 

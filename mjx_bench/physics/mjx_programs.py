@@ -25,7 +25,8 @@ _lock = threading.Lock()
 
 
 def execute_of(
-    make_stepper: Callable[[SceneModel, tuple[str, ...]], Stepper],
+    engine: str,
+    make_stepper: Callable[[SceneModel, tuple[str, ...], int], Stepper],
     scene: SceneModel,
     action_mode: str,
     substeps: int,
@@ -34,14 +35,21 @@ def execute_of(
     success: Callable[[Signals], Any] | None,
     tile: int,
 ) -> Execute:
-    """The program that `Execute` would make of these arguments, made only once; `make_stepper` is an engine's class."""
+    """The program that `Execute` would make of these arguments, made only once.
+
+    Args:
+      engine: its name.
+      make_stepper: makes its physics of a scene, the fields that lanes have their own of, and the lanes a program.
+      scene, action_mode, substeps, interval, fields, success, tile: as for `Execute`.
+    """
     goal = "" if success is None else _traced(success, scene.index)
-    settings = (make_stepper.__qualname__, action_mode, substeps, interval, fields, goal, tile)
+    settings = (engine, action_mode, substeps, interval, fields, goal, tile)
     key = _digest(scene) + repr(settings)
     with _lock:
         if key not in _programs:
-            stepper = make_stepper(scene, fields)
-            _programs[key] = Execute(stepper, action_mode, substeps, interval, fields, success, tile)
+            stepper = make_stepper(scene, fields, tile)
+            program = Execute(stepper, action_mode, substeps, interval, fields, success, tile)
+            _programs[key] = program.compiled()
         _programs.move_to_end(key)
         while len(_programs) > KEPT:
             _programs.popitem(last=False)

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
+# What an engine changes: named as in `MjData`.
+STATE = ("qpos", "qvel", "act", "time", "qacc_warmstart", "ctrl")
+
 # Controller memory that its law writes; the rest of `ControllerState` is what a reset left and stays as it is.
 CONTROLLER_MOVING = ("goal_pos", "goal_mat", "goal_joint", "gripper", "stale")
 
@@ -75,7 +78,10 @@ def given_layout(model: mujoco.MjModel, fields: tuple[str, ...]) -> Layout:
 
 
 def judged_layout(index: SignalIndex) -> Layout:
-    """The signals of the state that the last physics step started from; `touch` is 0 or 1."""
+    """The signals of the state that the last physics step started from, and the faults of all steps of a control step.
+
+    `touch` is 0 or 1; `fault` is bits of `Stepper.faults`.
+    """
     regions = len(index.regions)
     return Layout(
         {
@@ -84,6 +90,8 @@ def judged_layout(index: SignalIndex) -> Layout:
             "region_pos": (regions, 3),
             "region_mat": (regions, 3, 3),
             "touch": (len(index.touches),),
+            "entity_vel": (len(index.movers), 6),
+            "fault": (),
         }
     )
 

@@ -15,10 +15,12 @@ import mujoco
 import mujoco.batch
 import numpy as np
 
+from mjx_bench.control.arm import law_of
 from mjx_bench.control.joint import joint_position
 from mjx_bench.control.osc import osc_pose
+from mjx_bench.control.rotors import rotors
 from mjx_bench.control.state import ControllerState, Fields
-from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.errors import BenchError
 from mjx_bench.lane_arrays import LaneArrays
 from mjx_bench.physics.base import ControlLaw, Edit, Kinematics, Parked, Pose, Snapshot, Visual
 from mjx_bench.physics.edits import Editable, apply_edits
@@ -26,7 +28,7 @@ from mjx_bench.physics.scene import SceneModel
 from mjx_bench.signals import Signals
 from mjx_bench.task import Reset
 
-CONTROL_LAWS: Mapping[str, ControlLaw] = {"osc_pose": osc_pose, "joint_position": joint_position}
+CONTROL_LAWS: Mapping[str, ControlLaw] = {"osc_pose": osc_pose, "joint_position": joint_position, "rotors": rotors}
 
 _POSED = ("body_pos", "body_quat")
 _VEL = mujoco.mjtStage.mjSTAGE_VEL.value
@@ -62,14 +64,14 @@ class MujocoC:
       threads: threads that step lanes side by side; results do not depend on it.
     """
 
+    grown = 0
+
     def __init__(self, scene: SceneModel, lanes: int, action_mode: str, substeps: int, threads: int = 1) -> None:
-        if action_mode not in CONTROL_LAWS:
-            raise unknown_name("action mode", action_mode, CONTROL_LAWS)
         self.lanes = lanes
         self.scene = scene
         self.index = scene.index
         self.signals = Signals.zeros(lanes, scene.index)
-        self._law = CONTROL_LAWS[action_mode]
+        self._law = law_of(CONTROL_LAWS, action_mode, scene.arm)
         self._substeps = substeps
         self._batch = mujoco.batch.Batch(scene.model, nsim=lanes, nthread=threads, persistent=True)
         self._fields = Fields(**{f.name: self._batch.bind(f.name) for f in dataclasses.fields(Fields)})
@@ -141,9 +143,13 @@ class MujocoC:
         s.entity_pos[ids] = f.xpos[ids[:, None], scene.entity_body]
         s.region_pos[ids] = f.site_xpos[ids[:, None], scene.region_site]
         s.region_mat[ids] = f.site_xmat[ids[:, None], scene.region_site].reshape(len(ids), -1, 3, 3)
+        s.entity_vel[ids] = f.qvel[ids[:, None, None], scene.mover_dof]
         if scene.touch_start.size:
-            found = f.sensordata[ids[:, None], scene.touch_sensor] > 0
-            s.touch[ids] = np.logical_or.reduceat(found, scene.touch_start, axis=1)
+            # Counted up to each pair's first sensor: a pair may have none, where the robot lacks what would touch.
+            counts = np.zeros((len(ids), len(scene.touch_sensor) + 1), np.int64)
+            np.cumsum(f.sensordata[ids[:, None], scene.touch_sensor] > 0, axis=1, out=counts[:, 1:])
+            bounds = counts[:, np.append(scene.touch_start, len(scene.touch_sensor))]
+            s.touch[ids] = bounds[:, 1:] > bounds[:, :-1]
 
     def _entity_now(self, ids: np.ndarray) -> np.ndarray:
         """[n, E, 3] positions that events read and write: the free joint's, or the model's for a fixture."""
@@ -178,6 +184,9 @@ class MujocoC:
             entity_pos=f.xpos[ids[:, None], scene.entity_body],
             entity_quat=f.xquat[ids[:, None], scene.entity_body],
             articulation={n: f.qpos[ids, a] for n, a in zip(self.index.joints, scene.joint_qpos, strict=True)},
+            qpos=f.qpos[ids],
+            qvel=f.qvel[ids],
+            ctrl=f.ctrl[ids],
         )
 
     def poses(self, ids: np.ndarray) -> list[Pose]:

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 
 from mjx_bench.control.arm import ArmIndex, index_arm
-from mjx_bench.signals import FINGERS, SignalIndex
+from mjx_bench.signals import FINGERS, HAND, SignalIndex
 from mjx_bench.task import Scene
 
 # Bytes of per-lane solver memory. LIBERO asks for far more than its scenes use, and every lane reserves it; a lane that
@@ -28,6 +28,7 @@ class SceneModel:
       entity_qpos: int [E] address of the free joint's 7 coordinates, -1 for a fixture.
       entity_dof: int [E] address of its 6 velocities, -1 for a fixture.
       entity_bodies: E lists of all bodies of the entity.
+      mover_dof: int [V, 6] addresses of the velocities of the entities whose velocity is a signal.
       region_site: int [R] sites.
       joint_qpos: int [J] articulation joints.
       touch_sensor: int [S] addresses in sensordata of the sensors of all pairs, pair by pair.
@@ -44,6 +45,7 @@ class SceneModel:
     entity_qpos: np.ndarray
     entity_dof: np.ndarray
     entity_bodies: tuple[np.ndarray, ...]
+    mover_dof: np.ndarray
     region_site: np.ndarray
     joint_qpos: np.ndarray
     touch_sensor: np.ndarray
@@ -84,6 +86,9 @@ def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...], *, sensors
         entity_qpos=np.array([model.joint(j).qposadr[0] if j else -1 for j in free], np.int64),
         entity_dof=np.array([model.joint(j).dofadr[0] if j else -1 for j in free], np.int64),
         entity_bodies=tuple(_subtree(model, b) for b in body),
+        mover_dof=np.array(
+            [model.joint(scene.entities[e].free_joint).dofadr[0] + np.arange(6) for e in index.movers], np.int64
+        ).reshape(-1, 6),
         region_site=np.array([model.site(r).id for r in index.regions], np.int64),
         joint_qpos=np.array([model.joint(j).qposadr[0] for j in index.joints], np.int64),
         touch_sensor=np.array([model.sensor(s).adr[0] for group in groups for s in group], np.int64),
@@ -97,7 +102,8 @@ def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...], *, sensors
 def signal_index(scene: Scene, touches: tuple[tuple[str, str], ...]) -> SignalIndex:
     """The columns of the signals of `scene`: everything in it, and the contacts of the pairs `touches`."""
     joints = tuple(dict.fromkeys(j for e in scene.entities.values() for j in e.joints))
-    return SignalIndex(tuple(scene.entities), tuple(scene.regions), joints, touches)
+    movers = tuple(name for name, e in scene.entities.items() if e.free_joint is not None)
+    return SignalIndex(tuple(scene.entities), tuple(scene.regions), joints, touches, movers)
 
 
 def _subtree(model: mujoco.MjModel, root: int) -> np.ndarray:
@@ -120,6 +126,8 @@ def _touching(model: mujoco.MjModel, scene: Scene, name: str) -> list[Part]:
     """
     if name in FINGERS:
         return [(mujoco.mjtObj.mjOBJ_GEOM, g) for g in scene.robot.finger_geoms[FINGERS.index(name)]]
+    if name == HAND:
+        return [(mujoco.mjtObj.mjOBJ_GEOM, g) for g in scene.robot.hand_geoms]
     entity = scene.entities[name]
     bodies = _subtree(model, model.body(entity.body).id)
     collides = (model.geom_contype | model.geom_conaffinity) != 0
@@ -134,14 +142,21 @@ def _geoms(model: mujoco.MjModel, scene: Scene, name: str) -> np.ndarray:
     """Ids of the geoms of an entity or a finger that count as touching."""
     if name in FINGERS:
         names: tuple[str, ...] = scene.robot.finger_geoms[FINGERS.index(name)]
+    elif name == HAND:
+        names = scene.robot.hand_geoms
     else:
         names = scene.entities[name].contact_geoms
     return np.array([model.geom(g).id for g in names], np.int64)
 
 
 def _add_touch(spec: mujoco.MjSpec, a: Part, b: Part) -> str:
-    """Adds a sensor that is positive while anything of `a` is in contact with anything of `b`; returns its name."""
+    """Adds a sensor that is positive while anything of `a` is in contact with anything of `b`; returns its name.
+
+    Pairs may share one: a finger's contacts are also the hand's.
+    """
     name = f"touch:{a[1]}:{b[1]}"
+    if spec.sensor(name) is not None:
+        return name
     spec.add_sensor(
         name=name,
         type=mujoco.mjtSensor.mjSENS_CONTACT,
