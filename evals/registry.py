@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mjx_bench.errors import unknown_name
 from mjx_bench.manifest import Case
 from mjx_bench.task import Task
+
+if TYPE_CHECKING:
+    from evals.native import Native
 
 
 def _libero() -> ModuleType:
@@ -24,10 +27,22 @@ def _tabletop() -> ModuleType:
     return tasks
 
 
+def _robotworld() -> Native:
+    from evals.robotworld.tasks import SOURCE
+
+    return SOURCE
+
+
+def _roboquest() -> Native:
+    from evals.roboquest.tasks import SOURCE
+
+    return SOURCE
+
+
 # What a source offers: suites(), variant_suites(), task_table(suite), load_task(suite, index, seeds),
 # build(tasks, seeds, progress, workers), and for cases that name one of its suites load_case(case, seeds),
 # missing_source(case), prepare(cases, workers, progress).
-_SOURCES = (_libero, _tabletop)
+_SOURCES: tuple[Callable[[], Any], ...] = (_libero, _tabletop, _robotworld, _roboquest)
 
 
 def suites() -> tuple[str, ...]:
@@ -105,7 +120,7 @@ def prepare(cases: Sequence[Case], *, workers: int = 1, progress: Callable[[str]
     Returns:
       One line for every case that names no task, and for everything that did not build.
     """
-    by_source: dict[ModuleType, list[Case]] = {}
+    by_source: dict[Any, list[Case]] = {}
     for case in cases:
         by_source.setdefault(_source(case.task_suite_name), []).append(case)
     return [
@@ -126,7 +141,7 @@ def build(
     by_suite: dict[str, list[tuple[str, int]]] = {}
     for suite, index in tasks:
         by_suite.setdefault(suite, []).append((suite, index))
-    by_source: dict[ModuleType, list[tuple[str, int]]] = {}
+    by_source: dict[Any, list[tuple[str, int]]] = {}
     for suite, wanted in by_suite.items():
         by_source.setdefault(_source(suite), []).extend(wanted)
     return [
@@ -136,6 +151,6 @@ def build(
     ]
 
 
-def _source(suite: str) -> ModuleType:
+def _source(suite: str) -> Any:
     check_suite(suite)
     return next(m for source in _SOURCES if suite in (m := source()).suites() + m.variant_suites())

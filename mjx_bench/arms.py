@@ -74,6 +74,7 @@ class ArmResult:
       fork_sha256: digest of the lane at that moment, equal in both arms.
       event: what the event changed (Dynamic only).
       common_response_step: first query at or after the event that the Base arm made as well (Dynamic only).
+      progress: by the task's rules, in [0, 1]; None for a task without.
       wall_s: seconds from start to end, other lanes' work included; a measure of nothing but progress.
     """
 
@@ -91,6 +92,7 @@ class ArmResult:
     fork_sha256: str | None = None
     event: Mapping[str, Any] | None = None
     common_response_step: int | None = None
+    progress: float | None = None
     wall_s: float = 0.0
 
     @property

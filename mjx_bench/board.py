@@ -16,8 +16,9 @@ from mjx_bench.types import Arm, Verdict
 # Pixels. The large camera's pictures are shown as rendered, the small one's a third of that.
 LARGE, SMALL = 384, 128
 _PAD, _HEAD, _TITLE, _TIMELINE = 12, 52, 30, 86
-WIDTH = 2 * LARGE + 3 * _PAD
-HEIGHT = _HEAD + _TITLE + LARGE + _PAD + SMALL + _PAD + _TIMELINE  # even, as H.264 needs
+_CONTROLS = 44  # left free below: browsers lay a film's controls over it
+WIDTH = 2 * LARGE + 3 * _PAD  # of two arms
+HEIGHT = _HEAD + _TITLE + LARGE + _PAD + SMALL + _PAD + _TIMELINE + _CONTROLS  # even, as H.264 needs
 
 _BACKGROUND, _PANEL, _TEXT, _DIM = "#14171c", "#20252d", "#eef1f5", "#9aa4b2"
 _COLOUR = {Arm.BASE: "#56b4e9", Arm.DYNAMIC: "#f0a030"}  # after Okabe and Ito: told apart by the colour-blind
@@ -30,16 +31,20 @@ Pictures = Mapping[Arm, Mapping[str, np.ndarray]]
 
 
 class Board:
-    """Draws the frames of one pair.
+    """Draws the frames of one pair, or of the one arm of an evaluation's case.
 
     Args:
       footage: the pair.
       cameras: the large one, and the small one if there are two.
+
+    Attributes:
+      width: pixels of a frame; a column an arm.
     """
 
     def __init__(self, footage: Footage, cameras: tuple[str, ...]) -> None:
         self._footage = footage
         self._cameras = cameras
+        self.width = _PAD + len(footage.arms) * (LARGE + _PAD)
         self._fonts: dict[tuple[int, bool], Any] = {}
         self._plain = self._background()
 
@@ -51,11 +56,11 @@ class Board:
           pictures: of each arm from each camera, uint8 [height, width, 3].
 
         Returns:
-          RGB, `HEIGHT` by `WIDTH`.
+          RGB, `HEIGHT` by `width`.
         """
         canvas = self._plain.copy()
         draw = ImageDraw.Draw(canvas)
-        for i, arm in enumerate((Arm.BASE, Arm.DYNAMIC)):
+        for i, arm in enumerate(self._footage.arms):
             x = _PAD + i * (LARGE + _PAD)
             self._arm(canvas, draw, arm, step, x, pictures[arm])
         self._cursor(draw, step)
@@ -64,15 +69,17 @@ class Board:
     def _background(self) -> Image.Image:
         """Everything that stays: the heading and the timeline."""
         f = self._footage
-        canvas = Image.new("RGB", (WIDTH, HEIGHT), _BACKGROUND)
+        canvas = Image.new("RGB", (self.width, HEIGHT), _BACKGROUND)
         draw = ImageDraw.Draw(canvas)
         case = f.case
-        self._text(draw, (_PAD, 9), f.task.instruction, 16, bold=True, width=WIDTH - 2 * _PAD)
+        room = self.width - 2 * _PAD
+        self._text(draw, (_PAD, 9), f.task.instruction, 16, bold=True, width=room)
         where = f"{case.task_suite_name} {case.task_index}, initial state {case.init_state_index}"
-        event = f.arms[Arm.DYNAMIC].record.change_type.replace("_", " ")
-        self._text(draw, (_PAD, 31), f"{event} · {where} · {f.policy}", 13, _DIM, width=WIDTH - 2 * _PAD)
-        for arm, y in _ROWS.items():
-            self._row(draw, arm, y)
+        if Arm.DYNAMIC in f.arms:
+            where = f.arms[Arm.DYNAMIC].record.change_type.replace("_", " ") + f" · {where}"
+        self._text(draw, (_PAD, 31), f"{where} · {f.policy}", 13, _DIM, width=room)
+        for arm in f.arms:
+            self._row(draw, arm, _ROWS[arm])
         if f.event_step is not None:
             # The cursor's time stands below the rows, so the event's name stands above them.
             self._text(draw, (self._x(f.event_step), min(_ROWS.values()) - 20), "event", 12, _EVENT, anchor="mm")
@@ -116,6 +123,8 @@ class Board:
         asked = sum(s <= min(step, f.arms[arm].end) for s in queries)
         now = step in queries and step <= f.arms[arm].end
         lines = [(f"query {asked}" + (" now" if now else ""), _TEXT if now else _DIM, now)]
+        if Arm.DYNAMIC not in f.arms:
+            return lines
         if event is None:
             return [*lines, ("the event's trigger never held", _DIM, False)]
         if arm is Arm.BASE:
@@ -175,11 +184,11 @@ class Board:
         x = self._x(step)
         draw.line((x, top, x, bottom), fill=_TEXT, width=2)
         seconds = f"{step / self._footage.task.control_hz:.1f} s"
-        right = x + 80 > WIDTH
+        right = x + 80 > self.width
         self._text(draw, (x - 5 if right else x + 5, bottom), seconds, 12, _DIM, anchor="rm" if right else "lm")
 
     def _x(self, step: int) -> int:
-        left, right = _PAD + 72, WIDTH - _PAD - 8
+        left, right = _PAD + 72, self.width - _PAD - 8
         return round(left + (right - left) * step / max(1, self._footage.end))
 
     def _text(
@@ -213,7 +222,7 @@ class Board:
         return self._fonts[key]
 
 
-_ROWS = {Arm.BASE: HEIGHT - _TIMELINE + 28, Arm.DYNAMIC: HEIGHT - _TIMELINE + 52}
+_ROWS = {Arm.BASE: HEIGHT - _CONTROLS - _TIMELINE + 28, Arm.DYNAMIC: HEIGHT - _CONTROLS - _TIMELINE + 52}
 
 
 def _sized(image: np.ndarray, size: int) -> Image.Image:

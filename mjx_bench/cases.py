@@ -12,12 +12,13 @@ import heapq
 import json
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 from mjx_bench.changes import EVENT_OPERATION, Change
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.fields import canonical_json, is_int, parse_json
-from mjx_bench.manifest import ARMS, OWN_SUITE, SUITES, Absent, Case, Manifest, Protocol
+from mjx_bench.manifest import ARMS, CONTROL_ONLY, OWN_SUITE, SUITES, Absent, Case, Manifest, Protocol
 from mjx_bench.records.schema import EVENT_ORDER, VISUAL_EVENTS, event_rank
 from mjx_bench.scenario import ENTITY_TRIGGERS, Scenario, Trigger, check_removed
 from mjx_bench.task import Task
@@ -63,7 +64,7 @@ def base_key(case: Case) -> str:
     The Base arm sees the task, the initial state, the policy seed and the setup changes, and nothing of the event.
     The order of setup changes is kept, because changes may compound.
     """
-    setup = [step.to_json() for step in case.scenario.setup or ()]
+    setup = [step.to_json() for step in case.setup]
     parts = (case.task_suite_name, case.task_index, case.init_state_index, case.policy_seed)
     return _sha256([*parts, setup, case.substrate_variant])[:16]
 
@@ -102,7 +103,7 @@ def select(manifest: Manifest, limit: int | None) -> Manifest:
     def counted(i: int) -> tuple[tuple[object, ...], ...]:
         case = manifest.cases[i]
         suite, category = case.task_suite_name, case.substrate_category
-        event, draw = case.scenario.event, case.scenario.draw
+        event, draw = case.event, None if case.scenario is None else case.scenario.draw
         return ("task", suite, case.task_index), ("category", category), ("suite", suite), ("draw", event, draw)
 
     def cost(i: int) -> tuple[int, ...]:
@@ -110,7 +111,7 @@ def select(manifest: Manifest, limit: int | None) -> Manifest:
 
     queues: dict[str, list[tuple[int, ...]]] = {}
     for i, case in enumerate(manifest.cases):
-        queues.setdefault(case.scenario.event, []).append(cost(i))  # all costs are zero: sorted, hence a heap
+        queues.setdefault(case.event, []).append(cost(i))  # all costs are zero: sorted, hence a heap
     turns = collections.deque(sorted(queues, key=event_rank))
     chosen: list[int] = []
     while len(chosen) < limit:
@@ -127,6 +128,41 @@ def select(manifest: Manifest, limit: int | None) -> Manifest:
     return dataclasses.replace(manifest, cases=tuple(manifest.cases[i] for i in sorted(chosen)))
 
 
+def evaluation(tasks: Sequence[Task], instances: int, policy_seed: int) -> Manifest:
+    """The cases of an evaluation: the first initial states of each task, as they are, in one arm.
+
+    Args:
+      tasks: what to evaluate on.
+      instances: initial states of each task.
+      policy_seed: of every case.
+
+    Raises:
+      BenchError: a task that has fewer initial states.
+    """
+    for task in tasks:
+        if instances > (have := len(task.load_init_states())):
+            raise BenchError(
+                f"{task.suite} task {task.index} has {have} initial states, and {instances} are asked for;"
+                f" give --instances {have} or fewer"
+            )
+    cases = [
+        Case(
+            case_id=f"{task.suite}-t{task.index:02d}-i{i}-p{policy_seed}",
+            task_suite_name=task.suite,
+            task_index=task.index,
+            init_state_index=i,
+            policy_seed=policy_seed,
+            timing_bucket="middle",
+            scenario=None,
+            task_name=task.name,
+        )
+        for task in tasks
+        for i in range(instances)
+    ]
+    protocol = Protocol(query_interval=1, arms=CONTROL_ONLY)
+    return Manifest("mjx_bench.evaluation", "1", protocol, tuple(cases), "the evaluation")
+
+
 def check_case(case: Case, task: Task, n_init_states: int, source: str = "manifest") -> None:
     """Checks a case against the task it names.
 
@@ -141,7 +177,6 @@ def check_case(case: Case, task: Task, n_init_states: int, source: str = "manife
         object that is put back at its height before removal and was never removed.
     """
     where = f"{source}: case {case.case_id!r}"
-    s = case.scenario
     if case.task_name is not None and case.task_name != task.name:
         raise BenchError(
             f"{where}: task_name = {case.task_name!r}: "
@@ -152,6 +187,9 @@ def check_case(case: Case, task: Task, n_init_states: int, source: str = "manife
             f"{where}: init_state_index = {case.init_state_index}: expected 0..{n_init_states - 1}, "
             f"{task.suite} task {task.index} has {n_init_states} initial states"
         )
+    s = case.scenario
+    if s is None:
+        return
     named: list[tuple[str, str]] = []
     if s.trigger.type in ENTITY_TRIGGERS:
         named.append(("scenario.trigger.value", s.trigger.value))
@@ -177,6 +215,7 @@ def check_case(case: Case, task: Task, n_init_states: int, source: str = "manife
 
 __all__ = [
     "ARMS",
+    "CONTROL_ONLY",
     "EVENT_OPERATION",
     "EVENT_ORDER",
     "OWN_SUITE",
@@ -193,6 +232,7 @@ __all__ = [
     "case_sha256",
     "check_case",
     "dump_manifest",
+    "evaluation",
     "load_manifest",
     "manifest_sha256",
     "select",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mjx_bench.cases import Case
+from mjx_bench.checkers import START, Standing, ending, judge_of, stack, unstack
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.events import apply_change
 from mjx_bench.fields import short, thaw
@@ -22,9 +23,12 @@ from mjx_bench.judged import task_key, task_name
 from mjx_bench.physics.base import Physics, Pose, Snapshot
 from mjx_bench.physics.choice import make_physics
 from mjx_bench.physics.scene import signal_index
+from mjx_bench.policy import action_mode_for
 from mjx_bench.predicates import Test, compile_goal
 from mjx_bench.records import Record, Run, event_rank
-from mjx_bench.task import Task
+from mjx_bench.rollout import apply_push
+from mjx_bench.signals import Signals
+from mjx_bench.task import Push, Task
 from mjx_bench.triggers import touches_judged
 from mjx_bench.types import Arm, Verdict
 
@@ -62,7 +66,7 @@ class Footage:
     Attributes:
       case, task: what was run.
       policy: name of what acted.
-      arms: Base and Dynamic.
+      arms: Base and Dynamic; Base alone of an evaluation's case.
     """
 
     case: Case
@@ -73,7 +77,7 @@ class Footage:
     @property
     def event_step(self) -> int | None:
         """Policy steps executed when the event fired, None if it never did."""
-        return self.arms[Arm.DYNAMIC].record.trigger_step
+        return self.arms[Arm.DYNAMIC].record.trigger_step if Arm.DYNAMIC in self.arms else None
 
     @property
     def end(self) -> int:
@@ -85,17 +89,21 @@ def choose_pairs(run: Run, count: int) -> list[str]:
     """Ids of the pairs that show most: regressions, then recoveries, then what an event struck, then the rest.
 
     Each group takes turns over the event types, in their order, and gives the cases of a type in the manifest's order. Pairs
-    with an arm that is missing, void or without its actions are never chosen.
+    with an arm that is missing, void or without its actions are never chosen. Of an evaluation, failures come first, and
+    tasks take turns.
     """
     rank = {(True, False): 0, (False, True): 1}
     groups: dict[int, dict[str, deque[str]]] = {}
     for case_id in run.case_ids:
         try:
-            base, dynamic = recorded_pair(run, case_id)
+            base, *others = recorded_pair(run, case_id)
         except BenchError:
             continue
-        group = rank.get((bool(base.success), bool(dynamic.success)), 2 if dynamic.trigger_step is not None else 3)
-        groups.setdefault(group, {}).setdefault(dynamic.change_type, deque()).append(case_id)
+        group, kind = int(bool(base.success)), f"{base.suite}/{base.task_index}"
+        for dynamic in others:
+            group = rank.get((bool(base.success), bool(dynamic.success)), 2 if dynamic.trigger_step is not None else 3)
+            kind = dynamic.change_type
+        groups.setdefault(group, {}).setdefault(kind, deque()).append(case_id)
     chosen: list[str] = []
     for _, queues in sorted(groups.items()):
         turns = deque(queues[event] for event in sorted(queues, key=event_rank))
@@ -107,8 +115,8 @@ def choose_pairs(run: Run, count: int) -> list[str]:
     return chosen[:count]
 
 
-def recorded_pair(run: Run, case_id: str) -> tuple[Record, Record]:
-    """Both arms of a case, if they can be run again.
+def recorded_pair(run: Run, case_id: str) -> tuple[Record, ...]:
+    """Both arms of a case, Base first, or the one arm of an evaluation's, if they can be run again.
 
     Raises:
       BenchError: no such case, or an arm that is missing, void or recorded without its actions.
@@ -116,7 +124,7 @@ def recorded_pair(run: Run, case_id: str) -> tuple[Record, Record]:
     if case_id not in run.case_ids:
         raise unknown_name(f"case in {run.directory}", case_id, run.case_ids)
     arms = []
-    for arm in (Arm.BASE, Arm.DYNAMIC):
+    for arm in run.arms:
         record = run.done.get((case_id, arm))
         where = f"{run.directory}: case {case_id!r} arm {arm}"
         if record is None:
@@ -126,7 +134,7 @@ def recorded_pair(run: Run, case_id: str) -> tuple[Record, Record]:
         if missing := {"actions", "chunks", "query_steps", "eef_pos"} - record.arrays.keys():
             raise BenchError(f"{where} was recorded without {', '.join(sorted(missing))}; it cannot be run again")
         arms.append(record)
-    return arms[0], arms[1]
+    return tuple(arms)
 
 
 def moments_of(run: Run, case_id: str) -> dict[str, int]:
@@ -135,7 +143,10 @@ def moments_of(run: Run, case_id: str) -> dict[str, int]:
     Raises:
       BenchError: as `recorded_pair`.
     """
-    base, dynamic = recorded_pair(run, case_id)
+    base, *others = recorded_pair(run, case_id)
+    if not others:
+        return {"start": 0, "end": base.end_step}
+    dynamic = others[0]
     event, response, end = dynamic.trigger_step, dynamic.first_response_step, max(base.end_step, dynamic.end_step)
     if event is None:
         return {"start": 0, "end": end}
@@ -145,7 +156,7 @@ def moments_of(run: Run, case_id: str) -> dict[str, int]:
 
 
 def film_pair(run: Run, case: Case, task: Task) -> Footage:
-    """Runs both arms of a recorded pair again, with the recorded actions.
+    """Runs the arms of a recorded case again, with the recorded actions.
 
     Args:
       run: the results folder.
@@ -156,7 +167,7 @@ def film_pair(run: Run, case: Case, task: Task) -> Footage:
       BenchError: an arm that cannot be run again, a task that is not the one that was run, or anything that comes out other
         than recorded; the message says what, and which versions differ.
     """
-    base, dynamic = (_Recorded.read(run, record) for record in recorded_pair(run, case.case_id))
+    base, *others = (_Recorded.read(run, record) for record in recorded_pair(run, case.case_id))
     recorded = run.header.assets.get(task_name(task_key(case)))
     if task.version != recorded:
         raise BenchError(
@@ -164,27 +175,30 @@ def film_pair(run: Run, case: Case, task: Task) -> Footage:
             " film with the packages that run.json names"
         )
     settings = run.header.settings
-    touches = touches_judged(task, [case.scenario.trigger], engine=settings["backend"])
-    _, success = compile_goal(task.goal, task.scene, signal_index(task.scene, touches))
+    triggers = [] if case.trigger is None else [case.trigger]
+    touches = touches_judged(task, triggers, engine=settings["backend"])
+    index = signal_index(task.scene, touches)
+    _, success = compile_goal(task.goal, task.scene, index)
     physics = make_physics(
         settings["backend"],
         task.scene,
         touches,
         1,
-        settings["action_mode"],
+        action_mode_for(settings["action_mode"], task),
         task.substeps,
         interval=settings["query_interval"],
         fields=() if task.load_fields is None else task.load_fields(case.init_state_index),
-        success=success,
+        success=ending(task, index),
         tile=settings.get("tile"),
     )
     again = _Again(run, case, task, physics, success)
     try:
         poses, fork = again.base(base)
-        after = again.dynamic(dynamic, base, poses, fork)
+        arms = {Arm.BASE: base.footage(poses)}
+        for dynamic in others:
+            arms[Arm.DYNAMIC] = dynamic.footage(again.dynamic(dynamic, base, poses, fork))
     finally:
         physics.close()
-    arms = {Arm.BASE: base.footage(poses), Arm.DYNAMIC: dynamic.footage(after)}
     return Footage(case, task, str(settings["policy"]), arms)
 
 
@@ -220,6 +234,10 @@ class _Again:
         self._task = task
         self._physics = physics
         self._success = success
+        self._judge = judge_of(task, physics.index)
+        # How the arm that is being played stands after each step; a Dynamic arm goes on from its base's.
+        self._standings: dict[int, Standing] = {0: START}
+        self._pushes = {} if task.load_pushes is None else task.load_pushes(case.init_state_index)
         self._faithful = bool(run.header.settings["faithful"])
 
     def base(self, arm: _Recorded) -> tuple[list[Pose], Snapshot | None]:
@@ -227,11 +245,11 @@ class _Again:
         case, task, physics = self._case, self._task, self._physics
         fields = None if task.load_fields is None else task.load_fields(case.init_state_index)
         physics.load(0, task.load_init_states()[case.init_state_index], task.load_reset(case.policy_seed), fields)
-        for change in case.scenario.setup or ():
+        for change in case.setup:
             apply_change(change, physics, 0, faithful=self._faithful)
         settle = np.zeros((task.settle_steps, arm.actions.shape[1]))
         settle[:, -1] = task.settle_action[-1]
-        for _ in self._execute(settle):
+        for _ in self._execute(settle, {}, 0):
             pass
         return self._play(arm, physics.poses(_LANE), arm.record.trigger_step)
 
@@ -251,6 +269,7 @@ class _Again:
         self._physics.restore(0, fork)
         changed: Mapping[str, Any] = {"operation": "none"}
         if not self._run.header.settings["no_event"]:
+            assert self._case.scenario is not None
             changed = apply_change(self._case.scenario.change, self._physics, 0, faithful=self._faithful)
         applied = {k: v for k, v in thaw(arm.record.event or {}).items() if k != _OF_PICTURES}
         self._expect(arm, "the event", changed, applied)
@@ -260,28 +279,45 @@ class _Again:
         """Executes the recorded actions that come after `poses`; all poses then, and the lane after step `snap_at`."""
         fork, reached, holds = None, None, False
         done = len(poses) - 1
-        for step, fault in enumerate(self._execute(arm.actions[done:].astype(np.float64)), done + 1):
+        actions = arm.actions[done:].astype(np.float64)
+        for step, fault in enumerate(self._execute(actions, self._pushes, done), done + 1):
             self._expect(arm, f"step {step}", fault or "sound", "sound")
             hand = self._physics.signals.eef_pos[0].tolist()
             self._expect(arm, f"the hand's place after step {step}", hand, arm.eef_pos[step - 1].tolist())
-            holds = bool(self._success(self._physics.signals)[0])
+            holds = self._holds(step)
             reached = step if holds and reached is None else reached
             poses.extend(self._physics.poses(_LANE))
             if step == snap_at:
                 fork = self._physics.snapshot(0)
+        verdict = Verdict.TIMEOUT if reached is None else Verdict.SUCCESS
+        if self._judge is not None:
+            last = len(arm.actions)
+            end = self._judge.end(self._standings[last], at_horizon=last >= self._task.horizon)
+            verdict = Verdict.TIMEOUT if end is None else end[0]
+            holds = verdict is Verdict.SUCCESS
+            reached = last if holds else None
         self._expect(arm, "the step of success", reached, arm.record.success_step)
         self._expect(arm, "success at the end", holds, arm.record.success_end)
-        verdict = Verdict.TIMEOUT if reached is None else Verdict.SUCCESS
         self._expect(arm, "the verdict", str(verdict), str(arm.record.verdict))
         return poses, fork
 
-    def _execute(self, actions: np.ndarray) -> Iterator[str]:
-        """Executes actions [n, A], and yields after each what failed."""
+    def _holds(self, step: int) -> bool:
+        """Whether the goal holds after a step, by the task's rules if it has any."""
+        signals = self._physics.signals
+        if self._judge is None:
+            return bool(self._success(signals)[0])
+        one = Signals(**{f.name: getattr(signals, f.name)[:1] for f in dataclasses.fields(signals)})
+        (self._standings[step],) = unstack(self._judge.update(stack([self._standings[step - 1]]), one))
+        return bool(self._standings[step].success)
+
+    def _execute(self, actions: np.ndarray, pushes: Mapping[int, Push], done: int) -> Iterator[str]:
+        """Executes actions [n, A] with the pushes that come after `done` steps, and yields after each what failed."""
         interval = self._run.header.settings["query_interval"]
         for start in range(0, len(actions), interval):
             chunk = actions[start : start + interval]
             self._physics.announce(_LANE, chunk[None], np.array([len(chunk)]))
-            for action in chunk:
+            for step, action in enumerate(chunk, done + start):
+                apply_push(self._physics, 0, pushes, step)
                 yield "; ".join(self._physics.control_step(_LANE, action[None]).values())
 
     def _expect(self, arm: _Recorded, what: str, found: Any, recorded: Any) -> None:

@@ -14,7 +14,7 @@ from mjx_bench.pairing import PairRunner
 from mjx_bench.physics.base import Pose, Snapshot
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import SceneModel, compile_scene
-from mjx_bench.policy import Policy
+from mjx_bench.policy import Policy, action_mode_for
 from mjx_bench.predicates import compile_goal, goal_index, touches_of
 from mjx_bench.signals import FINGERS, SignalIndex, Signals, touch_pair
 from mjx_bench.task import Reset, Task
@@ -74,7 +74,7 @@ class _Filmed(MujocoC):
 
 
 def inspect_case(case: Case, task: Task, policy: Policy, arms: Arms) -> dict[Arm, ArmView]:
-    """Runs both arms of one case and says what happened.
+    """Runs both arms of one case, or the one arm of an evaluation's, and says what happened.
 
     Args:
       case: one case of a manifest.
@@ -82,18 +82,18 @@ def inspect_case(case: Case, task: Task, policy: Policy, arms: Arms) -> dict[Arm
       policy: what acts.
       arms: how.
     """
-    goal = goal_index(task.goal, task.scene)
+    goal = goal_index(task.atoms, task.scene)
     # Besides what the goal reads: which of the goal's objects the fingers touch.
     held = [n for n in task.goal_entities if task.scene.entities[n].kind == "object"]
     touches = (
-        *touches_of(task.goal, task.scene),
+        *touches_of(task.atoms, task.scene),
         *(touch_pair(finger, name) for name in held for finger in FINGERS),
-        *touches_of_triggers([case.scenario.trigger]),
+        *touches_of_triggers([] if case.trigger is None else [case.trigger]),
     )
     judged = dataclasses.replace(goal, touches=tuple(dict.fromkeys(touches)))
     scene = compile_scene(task.scene, judged.touches)
     _, success = compile_goal(task.goal, task.scene, scene.index)
-    physics = _Filmed(scene, task, policy.spec.action_mode)
+    physics = _Filmed(scene, task, action_mode_for(policy.spec.action_mode, task))
     found: dict[Arm, ArmResult] = {}
 
     def keep(_: Case, result: ArmResult) -> None:
@@ -101,7 +101,8 @@ def inspect_case(case: Case, task: Task, policy: Policy, arms: Arms) -> dict[Arm
 
     runner = PairRunner(task, physics, policy, arms, success, keep, lambda: False, judged)
     wanted = frozenset([case.case_id])
-    runner.run([BaseJob(base_key(case), (case,), wanted, wanted)])
+    dynamic = frozenset() if case.scenario is None else wanted
+    runner.run([BaseJob(base_key(case), (case,), wanted, dynamic)])
     physics.close()
     reels = {Arm.BASE: physics.reels[0], Arm.DYNAMIC: physics.reels[-1]}
     return {
@@ -121,8 +122,9 @@ def _moments(case: Case, task: Task, judged: SignalIndex, result: ArmResult) -> 
     if result.event is not None:
         found.append((result.trigger_step or 0, 2, _event(result.event)))
     signals = signals_of(result, judged)
-    tests, _ = compile_goal(task.goal, task.scene, judged)
-    series: list[tuple[str, Any]] = [(str(atom), test(signals)) for atom, test in zip(task.goal, tests, strict=True)]
+    atoms = tuple(dict.fromkeys(task.atoms))
+    tests, _ = compile_goal(atoms, task.scene, judged)
+    series: list[tuple[str, Any]] = [(str(atom), test(signals)) for atom, test in zip(atoms, tests, strict=True)]
     for pair, values in zip(judged.touches, signals.touch.T, strict=True):
         # A pair is stored in alphabetical order; the fingers are the ones that touch.
         a, b = sorted(pair, key=lambda name: name not in FINGERS)
@@ -153,7 +155,8 @@ def _changes(values: Iterable[Any]) -> Iterator[tuple[int, bool]]:
 
 
 def _trigger(case: Case, result: ArmResult) -> str:
-    trigger = case.scenario.trigger
+    trigger = case.trigger
+    assert trigger is not None
     where = "" if result.trigger_distance is None else f", {result.trigger_distance:.3f} m"
     happens = "" if result.arm is Arm.DYNAMIC else " (nothing happens in the Base arm)"
     return f"trigger {trigger.type} {trigger.value}{where}{happens}"

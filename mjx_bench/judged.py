@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from mjx_bench.errors import BenchError
@@ -13,7 +13,7 @@ from mjx_bench.fields import Reader, canonical_json, is_number
 from mjx_bench.manifest import Case
 from mjx_bench.predicates import COMPARE, goal_index
 from mjx_bench.signals import SignalIndex
-from mjx_bench.task import Atom, Entity, Region, Robot, Scene, Task, Threshold
+from mjx_bench.task import GOAL_ALONE, Atom, Entity, Region, Robot, Rules, Scene, Score, Task, Threshold
 
 TaskKey = tuple[str, int, str]
 
@@ -43,6 +43,7 @@ class Judged:
       goal: atoms that must hold at the same instant.
       scene: entities and regions that the goal and the trigger name, and nothing that could be simulated.
       horizon: policy steps before the episode times out.
+      rules: when the goal counts and what else ends an episode.
       trigger_entity: whose position `target_pos` holds; None if the task has none.
     """
 
@@ -53,11 +54,12 @@ class Judged:
     scene: Scene
     horizon: int
     trigger_entity: str | None
+    rules: Rules = GOAL_ALONE
 
     @property
     def index(self) -> SignalIndex:
         """Columns of the recorded `signals.<field>` arrays."""
-        return goal_index(self.goal, self.scene)
+        return goal_index((*self.goal, *self.rules.atoms()), self.scene)
 
 
 def dump_tasks(tasks: Mapping[TaskKey, Task]) -> str:
@@ -73,15 +75,15 @@ def tasks_sha256(text: str) -> str:
 
 def describe(task: Task) -> dict[str, Any]:
     """One task as plain JSON data; `read_judged` is the inverse."""
-    scene, args = task.scene, dict.fromkeys(name for atom in task.goal for name in atom.args)
+    scene, args = task.scene, dict.fromkeys(name for atom in task.atoms for name in atom.args)
     regions = {name: scene.regions[name] for name in args if name in scene.regions}
     named = [*args, *(r.parent for r in regions.values()), task.trigger_entity]
     entities = {name: scene.entities[name] for name in named if name is not None and name in scene.entities}
-    return {
+    described = {
         "task": task.name,
         "version": task.version,
         "instruction": task.instruction,
-        "goal": [[atom.predicate, *atom.args] for atom in task.goal],
+        "goal": [_dump_atom(atom) for atom in task.goal],
         "horizon": task.horizon,
         "trigger_entity": task.trigger_entity,
         "entities": {
@@ -97,6 +99,7 @@ def describe(task: Task) -> dict[str, Any]:
             for name, r in regions.items()
         },
     }
+    return described if task.rules == GOAL_ALONE else described | {"rules": _dump_rules(task.rules)}
 
 
 def read_judged(data: Any, where: str) -> Judged:
@@ -116,13 +119,14 @@ def read_judged(data: Any, where: str) -> Judged:
         task=r.text("task"),
         version=r.text("version"),
         instruction=r.text("instruction"),
-        goal=tuple(Atom(predicate, tuple(args)) for predicate, *args in r.get("goal", _atoms, "a list of atoms")),
+        goal=_read_atoms(r, "goal"),
         scene=_scene(
             {name: _entity(name, entities.object(name)) for name in names[0]},
             {name: _region(name, regions.object(name)) for name in names[1]},
         ),
         horizon=r.integer("horizon", low=1),
         trigger_entity=r.get("trigger_entity", lambda v: v is None or v in names[0], "null or an entity's name"),
+        rules=_read_rules(r.object("rules")) if r.has("rules") else GOAL_ALONE,
     )
     r.finish()
     return judged
@@ -132,8 +136,65 @@ def _texts(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
 
 
+def _dump_atom(atom: Atom) -> list[Any]:
+    """The predicate, its arguments, and the bound of a measure."""
+    bound = [] if atom.bound is None else [[atom.bound.comparison, atom.bound.value]]
+    return [atom.predicate, *atom.args, *bound]
+
+
+def _dump_rules(rules: Rules) -> dict[str, Any]:
+    def tests(found: Iterable[tuple[Atom, ...]]) -> list[Any]:
+        return [[_dump_atom(atom) for atom in test] for test in found]
+
+    score = rules.score
+    return {
+        "hold": rules.hold,
+        "submit": [_dump_atom(atom) for atom in rules.submit],
+        "failures": [_dump_atom(atom) for atom in rules.failures],
+        "wanted": [] if score is None else tests(score.wanted),
+        "unwanted": [] if score is None else tests(score.unwanted),
+        "deduction": 0.0 if score is None else score.deduction,
+    }
+
+
+def _read_rules(r: Reader) -> Rules:
+    wanted, unwanted = (r.get(name, _tests, "a list of lists of atoms") for name in ("wanted", "unwanted"))
+    deduction = r.number("deduction", low=0.0)
+    rules = Rules(
+        hold=r.integer("hold", low=1) if r.get("hold", lambda v: True, "") is not None else None,
+        submit=_read_atoms(r, "submit"),
+        failures=_read_atoms(r, "failures"),
+        score=Score(_conjunctions(wanted), _conjunctions(unwanted), deduction) if wanted else None,
+    )
+    r.finish()
+    return rules
+
+
+def _conjunctions(data: Sequence[Sequence[Any]]) -> tuple[tuple[Atom, ...], ...]:
+    return tuple(tuple(map(_atom, test)) for test in data)
+
+
+def _read_atoms(r: Reader, name: str) -> tuple[Atom, ...]:
+    return tuple(map(_atom, r.get(name, _atoms, "a list of atoms")))
+
+
+def _atom(data: Sequence[Any]) -> Atom:
+    predicate, *args = data
+    bound = None if isinstance(args[-1], str) else Threshold(*args.pop())
+    return Atom(predicate, tuple(args), bound)
+
+
 def _atoms(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(_texts(v) and len(v) > 1 for v in value)
+    def is_atom(v: Any) -> bool:
+        if not isinstance(v, (list, tuple)) or not v:
+            return False
+        return (len(v) > 1 and _texts(v)) or (len(v) > 2 and _texts(v[:-1]) and _threshold(v[-1]))
+
+    return isinstance(value, (list, tuple)) and all(is_atom(v) for v in value)
+
+
+def _tests(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(_atoms(v) and len(v) for v in value)
 
 
 def _threshold(value: Any) -> bool:

@@ -10,17 +10,22 @@ import dataclasses
 import enum
 from typing import Any
 
-from mjx_bench.changes import INSTRUCTION_OPERATIONS, OPERATIONS
+from mjx_bench.changes import INSTRUCTION_OPERATIONS, OPERATIONS, Change
 from mjx_bench.errors import BenchError
 from mjx_bench.fields import FrozenMap, Reader, is_int, short
-from mjx_bench.scenario import Scenario, present
+from mjx_bench.scenario import Scenario, Trigger, present
 
 # The suite of a task file of the user's own, which only the command line can name.
 OWN_SUITE = "bddl"
 # The format's own, then our extensions of it.
-SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90", "tabletop", OWN_SUITE)
+SUITES = (
+    *("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90"),
+    *("tabletop", "robotworld", "roboquest", OWN_SUITE),
+)
 TIMING_BUCKETS = ("early", "middle", "late")
 ARMS = ("control", "intervention")
+# Of an evaluation: each case is run as it is, and nothing else (an extension of ours).
+CONTROL_ONLY = ("control",)
 
 # What each scoring track may contain.
 _TRACKS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -47,12 +52,13 @@ class Absent(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One thing to run, in two arms.
+    """One thing to run, in two arms; in one, where nothing is to happen.
 
     Attributes:
       task_index: index in the suite; of the expanded suite for LIBERO-Plus.
       init_state_index: row of the task's initial states.
       policy_seed: seeds the source's reset (fixture poses) and the policy.
+      scenario: what happens in the Dynamic arm; None in an evaluation, whose cases have a Base arm only.
       substrate_variant: LIBERO-PRO only; where the varied task comes from.
     """
 
@@ -62,7 +68,7 @@ class Case:
     init_state_index: int
     policy_seed: int
     timing_bucket: str
-    scenario: Scenario
+    scenario: Scenario | None
     task_name: str | None = None
     substrate_category: str | None = None
     substrate_difficulty: int | Absent | None = Absent.ABSENT
@@ -70,7 +76,7 @@ class Case:
     dynamic_phase: str | None = None
 
     @classmethod
-    def read(cls, r: Reader) -> Case:
+    def read(cls, r: Reader, *, needs_scenario: bool = True) -> Case:
         def difficulty(v: Any) -> bool:
             return v is None or (is_int(v) and 1 <= v <= 5)
 
@@ -81,7 +87,7 @@ class Case:
             init_state_index=r.integer("init_state_index"),
             policy_seed=r.integer("policy_seed"),
             timing_bucket=r.choice("timing_bucket", TIMING_BUCKETS),
-            scenario=Scenario.read(r.object("scenario")),
+            scenario=Scenario.read(r.object("scenario")) if needs_scenario or r.has("scenario") else None,
             task_name=r.text("task_name", default=None),
             substrate_category=r.text("substrate_category", default=None),
             substrate_difficulty=r.get("substrate_difficulty", difficulty, "null or an integer 1..5", Absent.ABSENT),
@@ -92,7 +98,9 @@ class Case:
         return case
 
     def to_json(self) -> dict[str, Any]:
-        out = present(**vars(self)) | {"scenario": self.scenario.to_json()}
+        out = present(**vars(self))
+        if self.scenario is not None:
+            out["scenario"] = self.scenario.to_json()
         if self.substrate_difficulty is Absent.ABSENT:
             del out["substrate_difficulty"]
         else:
@@ -103,7 +111,22 @@ class Case:
     def execution_key(self) -> tuple[Any, ...]:
         """Two cases with equal keys would be the same run twice."""
         s = self.scenario
-        return (s.scenario_id, s.seed, self.task_suite_name, self.task_index, self.init_state_index, self.policy_seed)
+        event = (None, None) if s is None else (s.scenario_id, s.seed)
+        return (*event, self.task_suite_name, self.task_index, self.init_state_index, self.policy_seed)
+
+    @property
+    def event(self) -> str:
+        """The name that tables use; "none" for a case without a scenario."""
+        return "none" if self.scenario is None else self.scenario.event
+
+    @property
+    def setup(self) -> tuple[Change, ...]:
+        """What both arms start with."""
+        return () if self.scenario is None else self.scenario.setup or ()
+
+    @property
+    def trigger(self) -> Trigger | None:
+        return None if self.scenario is None else self.scenario.trigger
 
 
 def _read_variant(r: Reader) -> FrozenMap:
@@ -124,6 +147,10 @@ def _read_variant(r: Reader) -> FrozenMap:
     return r.finish()
 
 
+def _arms(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and tuple(value) in (ARMS, CONTROL_ONLY)
+
+
 @dataclasses.dataclass(frozen=True)
 class Protocol:
     """How the cases are meant to be run; a run may override `query_interval` (see `with_query_interval`)."""
@@ -139,7 +166,7 @@ class Protocol:
     @classmethod
     def read(cls, r: Reader) -> Protocol:
         protocol = cls(
-            arms=tuple(r.get("arms", lambda v: v in (ARMS, list(ARMS)), f"exactly {list(ARMS)}")),
+            arms=tuple(r.get("arms", _arms, f"exactly {list(ARMS)}, or {list(CONTROL_ONLY)} for an evaluation")),
             query_interval=r.integer("query_interval", low=1),
             scoring_track=r.choice("scoring_track", tuple(_TRACKS)),
             substrate=r.text("substrate", default=None),
@@ -185,7 +212,7 @@ class Manifest:
         for i, item in enumerate(r.items("cases", at_least=1)):
             name = item.get("case_id") if isinstance(item, dict) else None
             where = f"{source}: case {name!r}" if isinstance(name, str) and name else f"{source}: cases[{i}]"
-            cases.append(Case.read(Reader(item, where)))
+            cases.append(Case.read(Reader(item, where), needs_scenario=protocol.arms == ARMS))
         manifest = cls(r.text("benchmark_id"), r.text("benchmark_version"), protocol, tuple(cases), source)
         r.finish()
         _check_duplicates(manifest)
@@ -227,10 +254,13 @@ def _check_duplicates(manifest: Manifest) -> None:
                 f"{where}: same (scenario_id, seed, suite, task_index, init_state_index, policy_seed) as case "
                 f"{first!r}: {short(case.execution_key, 160)}; remove one"
             )
-        other = scenarios.setdefault((case.scenario.scenario_id, case.scenario.seed), case)
-        if other.scenario != case.scenario:
+        s = case.scenario
+        if s is None:
+            continue
+        other = scenarios.setdefault((s.scenario_id, s.seed), case)
+        if other.scenario != s:
             raise BenchError(
-                f"{where}: scenario_id = {case.scenario.scenario_id!r} with seed {case.scenario.seed} has other "
+                f"{where}: scenario_id = {s.scenario_id!r} with seed {s.seed} has other "
                 f"contents in case {other.case_id!r}; rename one"
             )
 
@@ -240,6 +270,8 @@ def _check_track(manifest: Manifest) -> None:
     for case in manifest.cases:
         where = f"{manifest.source}: case {case.case_id!r}"
         s = case.scenario
+        if s is None:
+            continue
         found = {
             "change_family": s.change_family,
             "expected_response_mode": s.expected_response_mode,

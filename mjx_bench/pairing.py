@@ -27,7 +27,7 @@ from mjx_bench.policy import Policy
 from mjx_bench.predicates import Test, goal_index
 from mjx_bench.rollout import Episode, Rollout
 from mjx_bench.signals import SignalIndex
-from mjx_bench.task import Task
+from mjx_bench.task import GOAL_ALONE, Task
 from mjx_bench.triggers import compile_trigger, trigger_distance
 from mjx_bench.types import Arm, Verdict
 
@@ -105,7 +105,7 @@ class PairRunner:
             arms.query_interval,
             arms.horizon,
             success,
-            judged or goal_index(task.goal, task.scene),
+            judged or goal_index(task.atoms, task.scene),
             self._after_step,
             run_on=arms.run_on,
             pictures=pictures,
@@ -151,8 +151,10 @@ class PairRunner:
         self._physics.load(lane, state, self._task.load_reset(case.policy_seed), fields)
         episode = self._rollout.begin(job.key)
         episode.stored_chunks = chunks
+        if self._task.load_pushes is not None:
+            episode.pushes = self._task.load_pushes(case.init_state_index)
         try:
-            for change in case.scenario.setup or ():
+            for change in case.setup:
                 apply_change(change, self._physics, lane, faithful=self._arms.faithful)
         except BenchError as error:
             episode.finish(Verdict.VOID, f"setup could not be applied: {error}")
@@ -189,6 +191,7 @@ class PairRunner:
     def _change(self, lane: int, case: Case) -> dict[str, Any]:
         """Applies a case's event; returns what it changed, in the pictures too where the policy sees any."""
         here = np.array([lane], np.int32)
+        assert case.scenario is not None
         before = None if self._pictures is None else self._pictures.take(self._physics.poses(here))
         event = apply_change(case.scenario.change, self._physics, lane, faithful=self._arms.faithful)
         if self._pictures is not None and before is not None:
@@ -205,10 +208,10 @@ class PairRunner:
         signals = self._physics.signals
         snapshot: tuple[Snapshot, str] | None = None
         for case in run.job.cases:
-            trigger = case.scenario.trigger
-            if case.case_id in run.hits or not compile_trigger(trigger, self._physics.index)(
-                signals, lane, episode.step
-            ):
+            trigger = case.trigger
+            if trigger is None or case.case_id in run.hits:
+                continue
+            if not compile_trigger(trigger, self._physics.index)(signals, lane, episode.step):
                 continue
             if snapshot is None:
                 taken = self._physics.snapshot(lane)
@@ -271,5 +274,6 @@ class PairRunner:
             trigger_distance=None if hit is None else hit.distance,
             fork_sha256=None if hit is None else hit.fork_sha256,
             event=run.event,
+            progress=None if self._task.rules == GOAL_ALONE else float(e.standing.progress),
             wall_s=time.perf_counter() - e.started,
         )

@@ -17,8 +17,10 @@ from mjx_bench.task import Task
 
 Carry = Any
 
-# Numbers in one action of each control law: the arm's, then the gripper.
-ACTION_DIMS = {"osc_pose": 7, "joint_position": 8}
+# Numbers in one action of each control law: an arm's, then its gripper; or one a rotor.
+# "native" stands for the first of `Task.action_modes`.
+NATIVE = "native"
+ACTION_DIMS = {"osc_pose": 7, "joint_position": 8, "rotors": 4}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +30,8 @@ class PolicySpec:
     Attributes:
       name: as recorded.
       horizon: H, actions that one query returns.
-      action_mode: control law its actions are for, "osc_pose" (A = 7) or "joint_position" (A = 8).
+      action_mode: control law its actions are for, "osc_pose" (A = 7), "joint_position" (A = 8), "rotors" (A = 4), or
+        "native": whatever each task takes first, which the policy must find out from the task.
       cameras: names of the cameras it needs. A policy without any sees no pictures, and visual events cannot touch it.
       image_size: pixels a side of its pictures, which are square.
     """
@@ -38,6 +41,11 @@ class PolicySpec:
     action_mode: str = "osc_pose"
     cameras: tuple[str, ...] = ()
     image_size: int = 256
+
+
+def action_mode_for(mode: str, task: Task) -> str:
+    """The control law that actions of a policy of this mode are for, in this task."""
+    return task.action_modes[0] if mode == NATIVE else mode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +62,8 @@ class Observation:
       entity_pos: [B, E, 3] root body positions in the order of `task.scene.entities` (privileged).
       entity_quat: [B, E, 4] root body orientations, wxyz (privileged).
       articulation: joint name to [B] position, for every articulation joint of the scene (privileged).
+      qpos, qvel: [B, nq] and [B, nv] of the scene's model, as MuJoCo lays them out (privileged).
+      ctrl: [B, nu] what the actuators were told last.
       images: camera to uint8 [B, image_size, image_size, 3], upright, RGB: those that the policy's spec names.
     """
 
@@ -67,6 +77,9 @@ class Observation:
     entity_quat: np.ndarray
     articulation: dict[str, np.ndarray]
     images: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    qpos: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
+    qvel: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
+    ctrl: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
 
 
 @runtime_checkable

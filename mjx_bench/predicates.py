@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjx_bench.errors import BenchError, unknown_name
-from mjx_bench.signals import SignalIndex, Signals, touch_pair
+from mjx_bench.measures import MEASURES, VELOCITIES
+from mjx_bench.signals import HAND, SignalIndex, Signals, touch_pair
 from mjx_bench.task import COMPARE, Atom, Entity, Scene, Threshold
 
 Test = Callable[[Signals], Any]
@@ -24,6 +25,8 @@ UP_HEIGHT = 1.0
 
 # These read joints, and whether any or all of them must pass.
 JOINT_PREDICATES = {"open": any, "close": all, "turnon": any, "turnoff": all}
+# Read whether the hand touches their one argument.
+HAND_PREDICATES = ("touched", "free")
 
 
 def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...]:
@@ -35,11 +38,13 @@ def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...
             other = atom.args[1] if region is None else region.parent
             if other is not None and (pair := touch_pair(atom.args[0], other)) not in pairs:
                 pairs.append(pair)
+        elif atom.predicate in HAND_PREDICATES and (pair := touch_pair(HAND, atom.args[0])) not in pairs:
+            pairs.append(pair)
     return tuple(pairs)
 
 
 def goal_index(goal: Sequence[Atom], scene: Scene) -> SignalIndex:
-    """The columns of signals that judging the goal needs, and no others."""
+    """The columns of signals that judging these atoms needs, and no others."""
     names = dict.fromkeys(name for atom in goal for name in atom.args)
     posed = [n for n in names if n in scene.entities]
     jointed = [n for atom in goal if atom.predicate in JOINT_PREDICATES for n in atom.args]
@@ -49,6 +54,7 @@ def goal_index(goal: Sequence[Atom], scene: Scene) -> SignalIndex:
         tuple(n for n in names if n in scene.regions),
         tuple(dict.fromkeys(joints)),
         touches_of(goal, scene),
+        tuple(dict.fromkeys(atom.args[0] for atom in goal if atom.predicate in VELOCITIES)),
     )
 
 
@@ -70,36 +76,62 @@ def compile_goal(goal: Sequence[Atom], scene: Scene, index: SignalIndex) -> tupl
     if not goal:
         raise BenchError("a goal needs at least one atom")
     tests = tuple(compile_atom(atom, scene, index) for atom in goal)
+    return tests, every(tests)
 
-    def success(signals: Signals) -> Any:
+
+def every(tests: Sequence[Test]) -> Test:
+    """The conjunction of tests, at least one."""
+
+    def together(signals: Signals) -> Any:
         result = tests[0](signals)
         for test in tests[1:]:
             result = result & test(signals)
         return result
 
-    return tests, success
+    return together
 
 
 def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
     """Resolves one atom; see `compile_goal`."""
+    if atom.bound is not None:
+        return _bounded(atom, atom.bound, scene, index)
     builders: dict[str, tuple[int, Callable[..., Test]]] = {
         "on": (2, _on),
         "in": (2, _in),
         "inside": (2, _inside),
+        "outside": (2, _outside),
         "up": (1, _up),
+        "touched": (1, _touched),
+        "free": (1, _free),
         **{name: (1, _joint_test(name, any_joint=rule is any)) for name, rule in JOINT_PREDICATES.items()},
     }
+    if atom.predicate in MEASURES:
+        raise BenchError(f"{atom} is a measure; give it a bound")
     if atom.predicate not in builders:
         raise unknown_name("predicate", atom.predicate, builders)
     arity, build = builders[atom.predicate]
+    _check_args(atom, arity, scene)
+    if atom.args[0] in scene.regions and atom.predicate not in JOINT_PREDICATES:
+        raise BenchError(f"the first argument of {atom} must be an object, not a region")
+    return build(*atom.args, scene, index)
+
+
+def _check_args(atom: Atom, arity: int, scene: Scene) -> None:
     if len(atom.args) != arity:
         raise BenchError(f"predicate {atom.predicate!r} takes {arity} arguments, got {len(atom.args)} in {atom}")
     for name in atom.args:
         if name not in scene.entities and name not in scene.regions:
             raise unknown_name(f"object or region in goal {atom}", name, [*scene.entities, *scene.regions])
-    if atom.args[0] in scene.regions and atom.predicate in ("on", "in", "inside", "up"):
-        raise BenchError(f"the first argument of {atom} must be an object, not a region")
-    return build(*atom.args, scene, index)
+
+
+def _bounded(atom: Atom, bound: Threshold, scene: Scene, index: SignalIndex) -> Test:
+    """The test that a measure stays within its bound."""
+    if atom.predicate not in MEASURES:
+        raise unknown_name("measure", atom.predicate, MEASURES)
+    arity, build = MEASURES[atom.predicate]
+    _check_args(atom, arity, scene)
+    measure, compare = build(*atom.args, index), COMPARE[bound.comparison]
+    return lambda s: compare(measure(s), bound.value)
 
 
 def _on(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
@@ -156,6 +188,21 @@ def _inside(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
         return (abs(local[0]) < half[0]) & (abs(local[1]) < half[1]) & (abs(local[2]) < half[2])
 
     return inside
+
+
+def _outside(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
+    inside = _inside(a, b, scene, index)
+    return lambda s: ~inside(s)
+
+
+def _touched(a: str, scene: Scene, index: SignalIndex) -> Test:
+    touch = index.touch(HAND, a)
+    return lambda s: s.touch[:, touch]
+
+
+def _free(a: str, scene: Scene, index: SignalIndex) -> Test:
+    touch = index.touch(HAND, a)
+    return lambda s: ~s.touch[:, touch]
 
 
 def _up(a: str, scene: Scene, index: SignalIndex) -> Test:

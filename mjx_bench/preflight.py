@@ -21,7 +21,7 @@ from mjx_bench.observe.looks import looks_of
 from mjx_bench.observe.pictures import Pictures
 from mjx_bench.physics.base import Edit, Park, Parked, Pose, SetPosition, Visual
 from mjx_bench.physics.scene import SceneModel
-from mjx_bench.task import Reset, Task
+from mjx_bench.task import Push, Reset, Task
 
 # Section 1.7: physics steps that a scene is left alone, and what a changed entity may do in them beyond its natural drift.
 STEPS = 50
@@ -98,10 +98,10 @@ class Preflight:
         try:
             natural = _Lane(self._scene, self._model, state, reset, fields).rest(self._colliding)
             lane = _Lane(self._scene, self._model, state, reset, fields)
-            for change in case.scenario.setup or ():
+            for change in case.setup:
                 lane.apply(resolve(change, lane.view())[0])
             before = self._picture(lane)
-            edits, _ = resolve(case.scenario.change, lane.view())
+            edits = [] if case.scenario is None else resolve(case.scenario.change, lane.view())[0]
             moved = tuple(e.entity for e in edits if isinstance(e, SetPosition))
             lane.apply(edits)
             pixels, problems = _compare(before, self._picture(lane))
@@ -137,7 +137,8 @@ class Preflight:
     def _support_geoms(self, case: Case, name: str) -> frozenset[str]:
         """Names of the colliding geoms of what an entity stands on."""
         model, scene = self._scene.model, self._task.scene
-        part = next((p for p in case.scenario.change.parts if p["object"] == name), {})
+        parts = () if case.scenario is None else case.scenario.change.parts
+        part = next((p for p in parts if p["object"] == name), {})
         placed = {p.entity: p.support for p in scene.placements}
         support = part.get("support_entity") or placed.get(name)
         if support is None:
@@ -225,6 +226,7 @@ class _Lane:
                 self._visual = (*self._visual, edit)
                 looks_of(self._model, self._visual)  # refuses what no renderer could show
                 continue
+            assert not isinstance(edit, Push), "no event pushes"
             e = self._scene.index.entity(edit.entity)
             adr, dof = self._scene.entity_qpos[e], self._scene.entity_dof[e]
             if adr < 0:

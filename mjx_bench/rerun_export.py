@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -65,7 +65,7 @@ def export_rerun(footage: Footage, renderer: Renderer, path: Path) -> Path:
     stream = rr.RecordingStream("mjx-bench", recording_id=hashlib.sha256(name.encode()).hexdigest()[:32])
     stream.set_log_time_enabled(False)  # when it was written says nothing
     with whole_file(path) as part:
-        stream.save(part, default_blueprint=_layout(rr, renderer.cameras))
+        stream.save(part, default_blueprint=_layout(rr, renderer.cameras, footage.arms))
         try:
             _Recorder(rr, stream, footage, renderer).record()
         finally:
@@ -183,8 +183,8 @@ def _jpeg(image: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-def _layout(rr: Any, cameras: tuple[str, ...]) -> Any:
-    """Both arms side by side: the scene, the cameras, the log."""
+def _layout(rr: Any, cameras: tuple[str, ...], arms: Iterable[Arm]) -> Any:
+    """The arms side by side: the scene, the cameras, the log."""
     from rerun import blueprint as rrb
 
     columns = [
@@ -193,6 +193,6 @@ def _layout(rr: Any, cameras: tuple[str, ...]) -> Any:
             rrb.Horizontal(*(rrb.Spatial2DView(origin=f"{arm}/camera/{c}", name=c) for c in cameras)),
             rrb.TextLogView(origin=f"{arm}/log", name=f"{arm.title()} log"),
         )
-        for arm in (Arm.BASE, Arm.DYNAMIC)
+        for arm in arms
     ]
     return rrb.Blueprint(rrb.Horizontal(*columns))

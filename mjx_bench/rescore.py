@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mjx_bench.checkers import START, Judge, Standing, stack, unstack
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.judged import Judged, TaskKey, read_judged, task_key, task_name
 from mjx_bench.manifest import Case, Manifest
@@ -20,6 +21,7 @@ from mjx_bench.predicates import Test, compile_goal
 from mjx_bench.records import Record, Run, load_run, read_tasks
 from mjx_bench.scenario import Trigger
 from mjx_bench.signals import SignalIndex, Signals
+from mjx_bench.task import GOAL_ALONE
 from mjx_bench.triggers import compile_trigger, trigger_distance
 from mjx_bench.types import Arm, Verdict
 
@@ -70,11 +72,12 @@ class Rescored:
 
 @dataclasses.dataclass(frozen=True)
 class _Task:
-    """A task, ready to judge with."""
+    """A task, ready to judge with; `judge` for one with rules."""
 
     judged: Judged
     index: SignalIndex
     success: Test
+    judge: Judge | None
 
 
 class _Damaged(Exception):
@@ -124,7 +127,8 @@ def _tasks(run: Run, manifest: Manifest) -> dict[TaskKey, _Task]:
         if name not in data:
             raise BenchError(f"{path}: {unknown_name('task', name, data)}")
         task = read_judged(data[name], f"{path}: {name}")
-        tasks[key] = _Task(task, task.index, compile_goal(task.goal, task.scene, task.index)[1])
+        judge = None if task.rules == GOAL_ALONE else Judge(task.goal, task.rules, task.scene, task.index)
+        tasks[key] = _Task(task, task.index, compile_goal(task.goal, task.scene, task.index)[1], judge)
     return tasks
 
 
@@ -135,28 +139,61 @@ def _judge(run: Run, record: Record, base: Record | None, case: Case, task: _Tas
         if name not in arrays:
             raise _Damaged(f"array {name!r} is missing")
     steps = len(arrays["actions"])
-    success = task.success(_goal_signals(arrays, task.index, steps))
-    step = _first(success)
-    end = task.judged.horizon if step is None or run.header.settings.get("run_on") else step
+    signals = _goal_signals(arrays, task.index, steps)
+    out = _by_goal(task, signals, run) if task.judge is None else _by_rules(task, task.judge, signals, steps)
+    step, end = out["success_step"], out["end_step"]
     if steps != end == record.end_step:
         raise _Damaged(f"the arrays hold {steps} steps, the record says {end}")
-    out = {
-        "verdict": str(Verdict.TIMEOUT if step is None else Verdict.SUCCESS),
-        "success": step is not None,
-        "success_step": step,
-        "success_end": bool(success[-1]) if steps else False,
-        "end_step": end,
-        "n_queries": len(arrays["query_steps"]),
-    }
+    out["n_queries"] = len(arrays["query_steps"])
     fired = record.trigger_step
-    if _is_recorded(case.scenario.trigger, task.judged):
-        # A step that ends in success fires nothing, nor does any after it.
-        fired, distance = _trigger(case.scenario.trigger, arrays, steps if step is None else step - 1)
+    trigger = case.trigger
+    if trigger is None:
+        out |= {"trigger_step": None, "trigger_distance_m": None}
+    elif _is_recorded(trigger, task.judged):
+        # A step that ends in success fires nothing, nor does any after it; nor any last step of a task with rules.
+        last = end if step is None and task.judge is None else (step or end) - 1
+        fired, distance = _trigger(trigger, arrays, last)
         out |= {"trigger_step": fired, "trigger_distance_m": distance}
     base_queries = None
     if base is not None and "query_steps" in base.arrays:
         base_queries = np.asarray(run.array(base, "query_steps"))
     return out | _responses(record, arrays["query_steps"], base_queries, fired)
+
+
+def _by_goal(task: _Task, signals: Signals, run: Run) -> dict[str, Any]:
+    """How an episode ended by the goal of an instant."""
+    success = task.success(signals)
+    step = _first(success)
+    return {
+        "verdict": str(Verdict.TIMEOUT if step is None else Verdict.SUCCESS),
+        "success": step is not None,
+        "success_step": step,
+        "success_end": bool(success[-1]) if len(success) else False,
+        "end_step": task.judged.horizon if step is None or run.header.settings.get("run_on") else step,
+    }
+
+
+def _by_rules(task: _Task, judge: Judge, signals: Signals, steps: int) -> dict[str, Any]:
+    """How an episode ended by its task's rules, one step after another."""
+    standing: Standing = START
+    end: tuple[Verdict, str] | None = None
+    step = 0
+    for t in range(steps):
+        one = Signals(**{f.name: getattr(signals, f.name)[t : t + 1] for f in dataclasses.fields(signals)})
+        standing, step = unstack(judge.update(stack([standing]), one))[0], t + 1
+        if (end := judge.end(standing, at_horizon=False)) is not None:
+            break
+    last = end or judge.end(standing, at_horizon=True)
+    assert last is not None, "there is an end at the horizon"
+    success = last[0] is Verdict.SUCCESS
+    return {
+        "verdict": str(last[0]),
+        "success": success,
+        "success_step": step if success else None,
+        "success_end": success,
+        "end_step": task.judged.horizon if end is None else step,
+        "progress": float(standing.progress),
+    }
 
 
 def _goal_signals(arrays: Mapping[str, np.ndarray], index: SignalIndex, steps: int) -> Signals:

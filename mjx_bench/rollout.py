@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from mjx_bench.checkers import START, Standing, judge_of, stack, unstack
 from mjx_bench.errors import BenchError
 from mjx_bench.observe.pictures import Pictures
 from mjx_bench.physics.base import Physics
-from mjx_bench.policy import ACTION_DIMS, Observation, Policy
+from mjx_bench.policy import ACTION_DIMS, Observation, Policy, action_mode_for
 from mjx_bench.predicates import Test
 from mjx_bench.seeds import policy_seed, query_seed
-from mjx_bench.signals import SignalIndex
-from mjx_bench.task import Task
+from mjx_bench.signals import SignalIndex, Signals
+from mjx_bench.task import Push, Task
 from mjx_bench.types import Verdict
 
 
@@ -43,6 +44,8 @@ class Episode:
       verdict, reason: how and why the arm ended, once it has.
       success_step: steps after which the goal first held; success_end: whether it held after the last step.
       signals: what the goal was judged by after each step, by `Signals` field.
+      pushes: policy step to the push that comes with it.
+      standing: how it stands by the task's rules.
     """
 
     key: str
@@ -62,6 +65,8 @@ class Episode:
     eef_pos: list[np.ndarray] = dataclasses.field(default_factory=list)
     target_pos: list[np.ndarray] = dataclasses.field(default_factory=list)
     signals: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
+    pushes: Mapping[int, Push] = dataclasses.field(default_factory=dict)
+    standing: Standing = START
 
     def fork(self) -> Episode:
         """An independent copy that continues from here: same memory, same actions in flight, nothing stored to repeat."""
@@ -97,6 +102,14 @@ class Episode:
         return traces | {f"signals.{name}": np.array(rows) for name, rows in self.signals.items()}
 
 
+def apply_push(physics: Physics, lane: int, pushes: Mapping[int, Push], step: int) -> None:
+    """Begins the push that comes with a policy step, or ends the one that came with the step before."""
+    if (push := pushes.get(step)) is not None:
+        physics.edit(lane, [push])
+    elif (last := pushes.get(step - 1)) is not None:
+        physics.edit(lane, [Push(last.entity, np.zeros(3))])
+
+
 class Rollout:
     """Lanes of one task under one policy.
 
@@ -130,9 +143,11 @@ class Rollout:
         self._task = task
         self._physics = physics
         self._policy = policy
+        self._width = ACTION_DIMS[action_mode_for(policy.spec.action_mode, task)]
         self._interval = query_interval
         self._horizon = horizon
         self._success = success
+        self._judge = judge_of(task, physics.index)
         self._columns = {name: c for name, c in physics.index.columns_of(judged).items() if c.size}
         self._after_step = after_step
         self._run_on = run_on
@@ -144,7 +159,7 @@ class Rollout:
     def begin(self, key: str) -> Episode:
         """The episode that starts in a lane that was just loaded, settling steps first."""
         task = self._task
-        settle = np.zeros(ACTION_DIMS[self._policy.spec.action_mode])
+        settle = np.zeros(self._width)
         # Nothing moves but the gripper, whatever the control law: the last number is the gripper in all of them.
         settle[-1] = task.settle_action[-1]
         pending = np.tile(settle, (task.settle_steps, 1))
@@ -184,7 +199,7 @@ class Rollout:
         if not asking:
             return
         episodes = [e for _, e in sorted(asking.items())]
-        obs = self._observe(np.array(sorted(asking), np.int32), episodes)
+        obs = self.observe(np.array(sorted(asking), np.int32), episodes)
         seeds = np.array([query_seed(e.key, len(e.chunks)) for e in episodes], np.uint64)
         try:
             answer = self._policy.act([e.carry for e in episodes], obs, seeds)
@@ -220,7 +235,7 @@ class Rollout:
             raise PolicyMistake(
                 f"policy {spec.name!r} returned actions that are no array of numbers: {error}"
             ) from None
-        want = (n, spec.horizon, ACTION_DIMS[spec.action_mode])
+        want = (n, spec.horizon, self._width)
         if out.shape != want:
             raise PolicyMistake(
                 f"policy {spec.name!r} returned actions of shape {out.shape}, expected {want} (lanes, horizon, action)"
@@ -229,7 +244,8 @@ class Rollout:
             raise PolicyMistake(f"policy {spec.name!r} must return a sequence of {n} carries, one a lane")
         return out[:, : self._horizon], answer[1]
 
-    def _observe(self, ids: np.ndarray, episodes: list[Episode]) -> Observation:
+    def observe(self, ids: np.ndarray, episodes: Sequence[Episode]) -> Observation:
+        """What a policy may read of the lanes `ids` (int32 [n], ascending) now."""
         k = self._physics.kinematics(ids)
         fields = {f.name: getattr(k, f.name) for f in dataclasses.fields(k)}
         images = {} if self._pictures is None else self._pictures.take(self._physics.poses(ids))
@@ -238,11 +254,13 @@ class Rollout:
 
     def _step(self, ids: np.ndarray, episodes: list[Episode]) -> None:
         actions = np.stack([e.pending[0] for e in episodes])
+        self._push(ids, episodes)
         failed = self._physics.control_step(ids, actions)
         self.control_steps += len(ids)
         signals = self._physics.signals
-        success = self._success(signals)
-        for lane, e, action in zip(ids.tolist(), episodes, actions, strict=True):
+        standings = self._standings(ids, episodes)
+        success = self._success(signals) if standings is None else ()
+        for i, (lane, e, action) in enumerate(zip(ids.tolist(), episodes, actions, strict=True)):
             e.pending = e.pending[1:]
             if lane in failed:
                 e.finish(Verdict.VOID, f"{failed[lane]} at step {e.step}")
@@ -257,6 +275,9 @@ class Rollout:
                 e.target_pos.append(signals.entity_now[lane, self._target].copy())
             for name, columns in self._columns.items():
                 e.signals.setdefault(name, []).append(getattr(signals, name)[lane, columns])
+            if standings is not None:
+                self._conclude(lane, e, standings[i])
+                continue
             e.success_end = bool(success[lane])
             if e.success_end and e.success_step is None:
                 e.success_step = e.step
@@ -267,3 +288,31 @@ class Rollout:
             if e.verdict is None and e.step >= self._task.horizon:
                 done = e.success_step is not None
                 e.finish(Verdict.SUCCESS if done else Verdict.TIMEOUT, "goal" if done else "horizon")
+
+    def _push(self, ids: np.ndarray, episodes: Sequence[Episode]) -> None:
+        """Brings the pushes of this step to the lanes."""
+        for lane, e in zip(ids.tolist(), episodes, strict=True):
+            if not e.settle:
+                apply_push(self._physics, lane, e.pushes, e.step)
+
+    def _standings(self, ids: np.ndarray, episodes: Sequence[Episode]) -> list[Standing] | None:
+        """How the lanes stand after this step by the task's rules; None for a task without."""
+        if self._judge is None:
+            return None
+        every = self._physics.signals
+        signals = Signals(**{f.name: getattr(every, f.name)[ids] for f in dataclasses.fields(every)})
+        return unstack(self._judge.update(stack([e.standing for e in episodes]), signals))
+
+    def _conclude(self, lane: int, e: Episode, standing: Standing) -> None:
+        """What the rules make of a policy step."""
+        assert self._judge is not None
+        e.standing = standing
+        end = self._judge.end(standing, at_horizon=False)
+        if end is None and e.step < self._task.horizon:
+            self._after_step(lane, e)
+            return
+        end = end or self._judge.end(standing, at_horizon=True)
+        assert end is not None, "there is an end at the horizon"
+        e.success_end = end[0] is Verdict.SUCCESS
+        e.success_step = e.step if e.success_end else None
+        e.finish(*end)

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from mjx_bench.arms import Arms, BaseJob, Stored
-from mjx_bench.cases import Case, Manifest, base_key, check_case, dump_manifest, manifest_sha256
+from mjx_bench.cases import CONTROL_ONLY, Case, Manifest, base_key, check_case, dump_manifest, manifest_sha256
 from mjx_bench.errors import BenchError
 from mjx_bench.judged import TaskKey, dump_tasks, task_key, task_name, tasks_sha256
 from mjx_bench.observe.choice import PACKAGES, choose_seen, try_renderer
 from mjx_bench.observe.pictures import check_cameras
 from mjx_bench.physics.choice import PACKAGES as ENGINE_PACKAGES
 from mjx_bench.physics.choice import choose, tile_of
-from mjx_bench.policy import Policy, Prepared
+from mjx_bench.policy import Policy, PolicySpec, Prepared, action_mode_for
 from mjx_bench.recording import Progress, Reporter
 from mjx_bench.records import Header, RunWriter
 from mjx_bench.seeds import policy_seed
@@ -66,7 +66,7 @@ class RunSettings:
     query_interval: int
     horizon: int | None = None
     threads: int = 0
-    backend: str = "c"
+    backend: str = "auto"
     renderer: str = "auto"
     replay: bool = False
     no_event: bool = False
@@ -83,7 +83,7 @@ def run_pairs(
     policy: Policy,
     progress: Progress | None = None,
 ) -> Session | None:
-    """Runs both arms of every case that `out` does not hold yet.
+    """Runs both arms of every case, or the one arm of an evaluation's, that `out` does not hold yet.
 
     Args:
       cases: a whole manifest, or what was chosen of one; its `query_interval` is replaced by the settings'.
@@ -105,18 +105,19 @@ def run_pairs(
     chosen = Selection(cases, cases) if isinstance(cases, Manifest) else cases
     chosen = chosen.with_query_interval(settings.query_interval)
     manifest = chosen.manifest
-    engine, _ = choose(settings.backend)
+    engine, why = choose(settings.backend)
     seen = choose_seen(policy.spec, settings.renderer)
     tasks = load_tasks(manifest, load_task)
     check_cameras(policy.spec, tuple(tasks.values()))
+    check_actions(policy.spec, tuple(tasks.values()))
     if seen["renderer"] is not None and tasks:
         try_renderer(seen["renderer"], next(iter(tasks.values())).scene, policy.spec)
     if isinstance(policy, Prepared):
         policy.prepare([(tasks[task_key(c)], policy_seed(base_key(c))) for c in manifest.cases])
     tasks_text = dump_tasks(tasks)
-    header = _header(chosen, settings, policy, arms, engine, seen, tasks, tasks_text)
+    header = _header(chosen, settings, policy, arms, (engine, why), seen, tasks, tasks_text)
     with RunWriter.open(out, header, dump_manifest(manifest), tasks_text) as writer:
-        report = Reporter(writer, 2 * len(manifest.cases), progress)
+        report = Reporter(writer, len(manifest.protocol.arms) * len(manifest.cases), progress)
         groups, before = _jobs(manifest, writer), len(writer.done)
         sessions: list[Session] = []
 
@@ -169,6 +170,16 @@ def check_settings(settings: RunSettings, policy: Policy) -> Arms:
     )
 
 
+def check_actions(spec: PolicySpec, tasks: Sequence[Task]) -> None:
+    """Raises `BenchError` if a task's robot takes no actions of the policy's control law."""
+    for task in tasks:
+        if action_mode_for(spec.action_mode, task) not in task.action_modes:
+            raise BenchError(
+                f"policy {spec.name!r} gives {spec.action_mode} actions, and {task.suite} task {task.index} takes"
+                f" {' or '.join(task.action_modes)}; choose a policy made for it"
+            )
+
+
 def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[TaskKey, Task]:
     """Loads every task that the manifest names and checks every case against its task.
 
@@ -179,12 +190,12 @@ def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[TaskKey, Task]:
     init_states: dict[TaskKey, int] = {}
     for case in manifest.cases:
         where = f"{manifest.source}: case {case.case_id!r}"
-        trigger = case.scenario.trigger
-        if trigger.type not in SUPPORTED:
+        trigger = case.trigger
+        if trigger is not None and trigger.type not in SUPPORTED:
             raise BenchError(
                 f"{where}: trigger type {trigger.type!r} is not supported; supported: {', '.join(SUPPORTED)}"
             )
-        if trigger.type == "before_place" and trigger.target_entity is None:
+        if trigger is not None and trigger.type == "before_place" and trigger.target_entity is None:
             raise BenchError(f"{where}: scenario.trigger.target_entity is missing; before_place needs one")
         if case.policy_seed > MAX_SEED:
             raise BenchError(f"{where}: policy_seed = {case.policy_seed}: the sources' resets take 0..{MAX_SEED}")
@@ -204,11 +215,12 @@ def _header(
     settings: RunSettings,
     policy: Policy,
     arms: Arms,
-    engine: str,
+    chosen_engine: tuple[str, str],
     seen: Mapping[str, Any],
     tasks: Mapping[TaskKey, Task],
     tasks_text: str,
 ) -> Header:
+    engine, why = chosen_engine
     versions = {}
     for name in sorted({*_SCENES, *ENGINE_PACKAGES[engine], *PACKAGES.get(seen["renderer"], ())}):
         try:
@@ -228,7 +240,7 @@ def _header(
         manifest_sha256(chosen.manifest),
         packages=versions,
         assets={task_name(key): task.version for key, task in sorted(tasks.items())} | _policy_source(policy),
-        device=f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors",
+        device=f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors; engine {engine}, {why}",
         tasks_sha256=tasks_sha256(tasks_text),
         shard=chosen.recorded_shard(),
     )
@@ -244,13 +256,14 @@ def _policy_source(policy: Policy) -> dict[str, str]:
 
 def _jobs(manifest: Manifest, writer: RunWriter) -> dict[TaskKey, list[BaseJob]]:
     """What is left to run, by task; cases that share a Base arm are one job."""
+    paired = manifest.protocol.arms != CONTROL_ONLY
     shared: dict[str, list[Case]] = defaultdict(list)
     for case in manifest.cases:
         shared[base_key(case)].append(case)
     groups: dict[TaskKey, list[BaseJob]] = defaultdict(list)
     for key, cases in shared.items():
         base = frozenset(c.case_id for c in cases if (c.case_id, Arm.BASE) not in writer.done)
-        dynamic = frozenset(c.case_id for c in cases if (c.case_id, Arm.DYNAMIC) not in writer.done)
+        dynamic = frozenset(c.case_id for c in cases if paired and (c.case_id, Arm.DYNAMIC) not in writer.done)
         if base or dynamic:
             job = BaseJob(key, tuple(cases), base, dynamic, _stored(cases, writer))
             groups[task_key(cases[0])].append(job)

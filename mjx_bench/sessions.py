@@ -26,6 +26,7 @@ class Session:
       arms: recorded.
       pictures: rendered for the policy.
       pictures_s: seconds that workers spent on them, each by its own clock.
+      enlarged: programs of a compiled engine that were too small for their contacts and were made anew with more room.
     """
 
     started: str
@@ -37,6 +38,7 @@ class Session:
     arms: int
     pictures: int = 0
     pictures_s: float = 0.0
+    enlarged: int = 0
 
     def __str__(self) -> str:
         wall = max(self.wall_s, 1e-9)
@@ -47,6 +49,7 @@ class Session:
         return (
             f"{self.workers} worker{'s' * (self.workers != 1)} busy {self.busy_fraction:.0%}, "
             f"{self.control_steps / wall:.0f} control steps a second, {self.cpu_s / wall:.1f} processors in use{seen}"
+            + (f", {self.enlarged} programs made anew with more room" if self.enlarged else "")
         )
 
     def append_to(self, folder: pathlib.Path) -> None:
@@ -71,6 +74,7 @@ class Meter:
         self._busy = 0.0
         self._steps = 0
         self._pictures, self._pictures_s = 0, 0.0
+        self._enlarged = 0
         self._started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
@@ -99,6 +103,11 @@ class Meter:
         with self._lock:
             self._steps += control_steps
 
+    def enlarged(self, programs: int) -> None:
+        """Programs that a worker's engine made anew with more room."""
+        with self._lock:
+            self._enlarged += programs
+
     def pictured(self, pictures: int, seconds: float) -> None:
         """Pictures that a worker rendered, and how long that took it."""
         with self._lock:
@@ -118,4 +127,5 @@ class Meter:
             arms=arms,
             pictures=self._pictures,
             pictures_s=round(self._pictures_s, 3),
+            enlarged=self._enlarged,
         )

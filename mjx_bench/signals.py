@@ -14,16 +14,19 @@ from mjx_bench.lane_arrays import LaneArrays
 
 # Names of the finger pads in touch pairs; no entity's name has a colon.
 FINGERS = ("finger:left", "finger:right")
+# Name of the whole hand in touch pairs.
+HAND = "hand:any"
 
 
 @dataclasses.dataclass(frozen=True)
 class SignalIndex:
-    """Names of the columns of `Signals`."""
+    """Names of the columns of `Signals`; `movers` are the entities whose velocity is a signal: they have a free joint."""
 
     entities: tuple[str, ...]
     regions: tuple[str, ...]
     joints: tuple[str, ...]
     touches: tuple[tuple[str, str], ...]
+    movers: tuple[str, ...] = ()
 
     def entity(self, name: str) -> int:
         return self.entities.index(name)
@@ -33,6 +36,9 @@ class SignalIndex:
 
     def joint(self, name: str) -> int:
         return self.joints.index(name)
+
+    def mover(self, name: str) -> int:
+        return self.movers.index(name)
 
     def touch(self, a: str, b: str) -> int:
         """Column of the unordered pair (a, b)."""
@@ -48,6 +54,7 @@ class SignalIndex:
             "region_mat": regions,
             "joint_qpos": np.array([self.joint(j) for j in part.joints], np.int64),
             "touch": np.array([self.touch(*pair) for pair in part.touches], np.int64),
+            "entity_vel": np.array([self.mover(e) for e in part.movers], np.int64),
         }
 
 
@@ -68,6 +75,7 @@ class Signals(LaneArrays):
       region_mat: [B, R, 3, 3] site orientations, before the last physics step.
       joint_qpos: [B, J] articulation joints after it.
       touch: bool [B, P] whether the pair had a contact in the last physics step.
+      entity_vel: [B, V, 6] velocities of root bodies before the last physics step: m/s in world axes, rad/s in the body's.
     """
 
     eef_pos: np.ndarray
@@ -77,6 +85,7 @@ class Signals(LaneArrays):
     region_mat: np.ndarray
     joint_qpos: np.ndarray
     touch: np.ndarray
+    entity_vel: np.ndarray
 
     @classmethod
     def zeros(cls, lanes: int, index: SignalIndex) -> Signals:
@@ -89,4 +98,5 @@ class Signals(LaneArrays):
             region_mat=np.zeros((lanes, r, 3, 3)),
             joint_qpos=np.zeros((lanes, len(index.joints))),
             touch=np.zeros((lanes, len(index.touches)), np.bool_),
+            entity_vel=np.zeros((lanes, len(index.movers), 6)),
         )

@@ -6,45 +6,20 @@ A `Task` is host data, frozen and cheap: no simulator is imported here. `Scene.l
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from mjx_bench.rules import COMPARE as COMPARE
+from mjx_bench.rules import GOAL_ALONE as GOAL_ALONE
+from mjx_bench.rules import Atom as Atom
+from mjx_bench.rules import Rules as Rules
+from mjx_bench.rules import Score as Score
+from mjx_bench.rules import Threshold as Threshold
+
 if TYPE_CHECKING:
     import mujoco
-
-Comparison = Literal["<", "<=", ">", ">="]
-
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Atom:
-    """One predicate applied to named entities or regions: `Atom("on", ("bowl_1", "plate_1"))`.
-
-    Predicates: on, in, open, close, inside, turnon, turnoff, up, true, false.
-    """
-
-    predicate: str
-    args: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.predicate}({', '.join(self.args)})"
-
-
-@dataclasses.dataclass(frozen=True)
-class Threshold:
-    """A joint-position test `q <comparison> value` (radians for hinges, metres for slides)."""
-
-    comparison: Comparison
-    value: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +94,7 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True)
 class Robot:
-    """Names of the arm's parts in the model.
+    """Names of the robot's parts in the model. One without an arm has no joints, no gripper, and `arm_actuators` alone.
 
     Attributes:
       arm_joints: [7] joint names, base to wrist.
@@ -130,6 +105,7 @@ class Robot:
       hand_body: body whose orientation is reported as the end effector's orientation.
       torque_limits: [2][7] lower and upper limits of the commanded torques, Nm.
       finger_geoms: left and right finger-pad collision geoms.
+      hand_geoms: collision geoms of the hand, fingers included, whose touch counts as the robot's.
     """
 
     arm_joints: tuple[str, ...]
@@ -140,6 +116,20 @@ class Robot:
     hand_body: str
     torque_limits: tuple[tuple[float, ...], tuple[float, ...]]
     finger_geoms: tuple[tuple[str, ...], tuple[str, ...]]
+    hand_geoms: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Push:
+    """A force on an object's root body.
+
+    Attributes:
+      entity: the object.
+      force: [3] newtons, world axes, at the body's centre of mass.
+    """
+
+    entity: str
+    force: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,6 +238,12 @@ class Task:
       load_reset: seed to `Reset`; may run the source's own reset once and cache it.
       load_fields: index of an initial state to the model fields (names and shapes of MuJoCo's MjModel) that differ from the
         scene's in this instance: sizes, masses, colours; None where only the state differs.
+      rules: when the goal counts and what else ends an episode.
+      action_modes: control laws that the robot takes actions for.
+      load_pushes: index of an initial state to the pushes of that instance by the policy steps executed before: each is
+        applied for one control step, in both arms of a pair; None for none.
+      approached: the entity whose distance from the end effector triggers measure and that events move; None for the rule of
+        `trigger_entity`.
     """
 
     suite: str
@@ -267,6 +263,15 @@ class Task:
     load_reset: Callable[[int], Reset]
     load_fields: Callable[[int], Mapping[str, np.ndarray]] | None = None
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    rules: Rules = GOAL_ALONE
+    action_modes: tuple[str, ...] = ("osc_pose", "joint_position")
+    load_pushes: Callable[[int], Mapping[int, Push]] | None = None
+    approached: str | None = None
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """Everything that judging an episode reads."""
+        return (*self.goal, *self.rules.atoms())
 
     @property
     def goal_entities(self) -> tuple[str, ...]:
@@ -288,7 +293,9 @@ class Task:
 
     @property
     def trigger_entity(self) -> str | None:
-        """First goal-relation subject that is a movable object; else the first goal entity."""
+        """`approached`; else the first goal-relation subject that is a movable object; else the first goal entity."""
+        if self.approached is not None:
+            return self.approached
         for atom in self.goal:
             name = self.entity_of(atom.args[0]) if atom.args else None
             if name is not None and self.scene.entities[name].kind == "object":

@@ -37,9 +37,9 @@ def touches_judged(task: Task, triggers: Sequence[Trigger], *, engine: str) -> t
     must not depend on which cases happen to be run.
     """
     reads = touches_of_triggers(triggers)
-    if engine != "c":
+    if engine != "c" and task.scene.robot.finger_geoms[0]:
         reads = tuple(touch_pair(finger, name) for name in task.scene.entities for finger in FINGERS)
-    return tuple(dict.fromkeys((*touches_of(task.goal, task.scene), *reads)))
+    return tuple(dict.fromkeys((*touches_of(task.atoms, task.scene), *reads)))
 
 
 def compile_trigger(trigger: Trigger, index: SignalIndex) -> Firing:

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ LoadTask = Callable[[Case], Task]
 Progress = Callable[[str], None]
 
 # Part of what a file is recognised by: another number when frames are drawn differently.
-_LAYOUT = 1
+_LAYOUT = 2
 
 CODEC = "libx264"
 _BT709 = 1
@@ -84,6 +85,9 @@ def make_media(
         task = load_task(cases[case_id])
         shown = check_cameras(task, cameras)
         jobs.append(_Job(run, cases[case_id], task, shown, name, video, stills))
+    for path in (path for job in jobs for path in job.paths()):
+        if path.is_dir():
+            raise BenchError(f"{path}: is a folder, where a picture goes; move it away")
     made: list[Path] = []
     for i, job in enumerate(jobs, 1):
         where = f"pair {i} of {len(jobs)}"
@@ -93,21 +97,26 @@ def make_media(
 
 
 def check_media(directory: Path) -> None:
-    """Makes the media folder of a results folder, and makes sure that files can be made in it.
+    """Makes sure, without leaving anything, that files can be made in the media folder of a results folder.
 
     Raises:
       BenchError: it cannot be written, or this build of PyAV cannot encode H.264.
     """
     folder = media_folder(directory)
-    probe = folder / f".{os.getpid()}.part"
+    for path in (directory, folder):
+        if path.is_symlink() and not path.exists():
+            raise BenchError(f"{path}: is a link to nothing, where a folder should be; remove it")
+        if path.exists() and not path.is_dir():
+            raise BenchError(
+                f"{path}: is a file, where a folder should be; move it away, or choose another results folder"
+            )
+    nearest = next(path for path in (folder, *folder.resolve().parents) if path.is_dir())
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
     except OSError as error:
         raise BenchError(
-            f"{error.filename or folder}: cannot write pictures here: {error.strerror or error}; a results folder and its"
-            f" folder {folder.name} must be folders that you may write in"
+            f"{nearest}: cannot write pictures here: {error.strerror or error}; allow it, or choose another results folder"
         ) from None
     if CODEC not in av.codecs_available:
         raise BenchError(f"this build of PyAV has no {CODEC} encoder; install the wheel of the package av")
@@ -143,23 +152,33 @@ class _Job:
     video: bool
     stills: bool
 
+    def _film(self) -> Path | None:
+        return video_path(self.run.directory, self.case.case_id) if self.video else None
+
+    def _stills(self) -> dict[Path, int]:
+        """Path to step."""
+        case_id = self.case.case_id
+        moments = moments_of(self.run, case_id) if self.stills else {}
+        return {still_path(self.run.directory, case_id, moment): step for moment, step in moments.items()}
+
+    def paths(self) -> list[Path]:
+        """All that is wanted, in order."""
+        film = self._film()
+        return [*([film] if film else []), *self._stills()]
+
     def make(self, progress: Progress) -> list[Path]:
         """Makes what is not there yet; returns all paths, in order."""
-        directory, case_id, mark = self.run.directory, self.case.case_id, self._mark()
-        film = video_path(directory, case_id) if self.video else None
-        moments = moments_of(self.run, case_id) if self.stills else {}
-        stills = {still_path(directory, case_id, moment): step for moment, step in moments.items()}
-        paths = [*([film] if film else []), *stills]
+        mark, film, stills = self._mark(), self._film(), self._stills()
         film = None if film and is_video(film, mark) else film
         stills = {path: step for path, step in stills.items() if not is_still(path, mark)}
         if film or stills:
-            progress("running both arms again")
+            progress(f"running {'both arms' if len(self.run.arms) > 1 else 'it'} again")
             footage = film_pair(self.run, self.case, self.task)
             size = board.LARGE
             renderer = make_renderer(self.renderer, self.task.scene, self.cameras, size, size, LANES)
             with contextlib.closing(Pictures(renderer, self.task.scene)) as pictures:
                 _make(footage, pictures, self.cameras, film, stills, mark, progress)
-        return paths
+        return self.paths()
 
     def _mark(self) -> str:
         """What a file is recognised by: equal only for the same records, drawn in the same way."""
@@ -182,7 +201,7 @@ def _make(
     steps = range(footage.end + 1) if film else sorted(set(stills.values()))
     with contextlib.ExitStack() as files:
         hz = footage.task.control_hz
-        add = files.enter_context(video_file(film, hz, mark)) if film else _no_film
+        add = files.enter_context(video_file(film, hz, mark, drawn.width)) if film else _no_film
         said = time.monotonic()
         for i, (step, shown) in enumerate(shoot(footage, pictures, steps)):
             if time.monotonic() - said >= _SAY_EVERY_S:
@@ -228,16 +247,22 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
       BenchError: the file cannot be written.
     """
-    part = path.with_name(f".{path.name}.part")
     try:
-        yield part
-        os.replace(part, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A name of its own: two processes may make the same file, and the last one to finish wins.
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        part = Path(name)
+        try:
+            yield part
+            part.chmod(0o644)  # as any file, where mkstemp's are private
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise BenchError(
             f"{path}: cannot write: {error.strerror or error}; free the path, or choose another one"
         ) from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_still(path: Path, frame: Image.Image, mark: str) -> None:
@@ -259,7 +284,7 @@ def is_still(path: Path, mark: str) -> bool:
 
 
 @contextlib.contextmanager
-def video_file(path: Path, fps: int, mark: str) -> Iterator[Callable[[Image.Image], None]]:
+def video_file(path: Path, fps: int, mark: str, width: int = board.WIDTH) -> Iterator[Callable[[Image.Image], None]]:
     """An MP4 in the making (H.264, 4:2:0, index in front, as browsers need it); call what is yielded with each frame."""
     with (
         whole_file(path) as part,
@@ -268,7 +293,7 @@ def video_file(path: Path, fps: int, mark: str) -> Iterator[Callable[[Image.Imag
         container.metadata["comment"] = mark
         stream = container.add_stream(CODEC, rate=fps, options={"crf": "20", "preset": "fast"})
         assert isinstance(stream, av.VideoStream)
-        stream.width, stream.height, stream.pix_fmt = board.WIDTH, board.HEIGHT, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = width, board.HEIGHT, "yuv420p"
         context = stream.codec_context
         context.colorspace = context.color_primaries = context.color_trc = _BT709
         context.gop_size = 2 * fps  # a key frame every two seconds, to jump to

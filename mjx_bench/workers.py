@@ -12,6 +12,7 @@ import numpy as np
 
 from mjx_bench.arms import ArmResult, Arms, BaseJob
 from mjx_bench.cases import Case
+from mjx_bench.checkers import ending
 from mjx_bench.errors import BenchError
 from mjx_bench.judged import TaskKey
 from mjx_bench.observe.choice import make_renderer
@@ -19,7 +20,7 @@ from mjx_bench.observe.pictures import Pictures
 from mjx_bench.pairing import PairRunner
 from mjx_bench.physics.choice import make_physics
 from mjx_bench.physics.scene import signal_index
-from mjx_bench.policy import Carry, Observation, Policy, PolicySpec
+from mjx_bench.policy import Carry, Observation, Policy, PolicySpec, action_mode_for
 from mjx_bench.predicates import compile_goal
 from mjx_bench.rollout import PolicyMistake
 from mjx_bench.sessions import Meter
@@ -128,23 +129,24 @@ def _run_task(
     meter: Meter,
 ) -> None:
     wanted = sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in jobs)
-    triggers = [case.scenario.trigger for job in jobs for case in job.cases]
+    triggers = [case.trigger for job in jobs for case in job.cases if case.trigger is not None]
     touches = touches_judged(task, triggers, engine=backend)
     lanes = min(lanes, wanted)
     with contextlib.ExitStack() as held:
         try:
             index = signal_index(task.scene, touches)
             _, success = compile_goal(task.goal, task.scene, index)
+            over = ending(task, index)
             physics = make_physics(
                 backend,
                 task.scene,
                 touches,
                 lanes,
-                policy.spec.action_mode,
+                action_mode_for(policy.spec.action_mode, task),
                 task.substeps,
                 interval=arms.query_interval,
                 fields=() if task.load_fields is None else task.load_fields(jobs[0].cases[0].init_state_index),
-                success=success,
+                success=over,
             )
             held.callback(physics.close)
             pictures = _pictures(task, policy.spec, renderer, lanes, meter)
@@ -174,6 +176,7 @@ def _run_task(
             raise PolicyMistake(f"{task.suite} task {task.index}: {error}") from None
         finally:
             meter.stepped(runner.control_steps)
+            meter.enlarged(physics.grown)
 
 
 def _pictures(task: Task, spec: PolicySpec, renderer: str | None, lanes: int, meter: Meter) -> Pictures | None:

@@ -12,12 +12,13 @@ import os
 import sys
 
 from mjx_bench.errors import BenchError, unknown_name
-from mjx_bench.policy import ACTION_DIMS, Policy, PolicySpec
+from mjx_bench.policy import ACTION_DIMS, NATIVE, Policy, PolicySpec
 
 # name: (module, class called without arguments)
 _POLICIES = {
     "random": ("policies.simple", "Random"),
     "scripted.open_loop": ("policies.scripted", "OpenLoop"),
+    "scripted.oracle": ("policies.reference.oracle", "Oracle"),
     "scripted.reactive": ("policies.scripted", "Reactive"),
     "zero": ("policies.simple", "Zero"),
 }
@@ -86,11 +87,14 @@ def _check(name: str, policy: object) -> None:
     for method in ("init", "act"):
         if not callable(getattr(policy, method, None)):
             raise BenchError(f"policy {name!r}: it has no method `{method}` (see mjx_bench.policy.Policy)")
-    if spec.action_mode not in ACTION_DIMS:
-        raise unknown_name(f"action mode of policy {name!r}", spec.action_mode, ACTION_DIMS)
+    if spec.action_mode not in (known := (*ACTION_DIMS, NATIVE)):
+        raise unknown_name(f"action mode of policy {name!r}", spec.action_mode, known)
     for field in ("horizon", "image_size"):
         value = getattr(spec, field)
-        if not isinstance(value, int) or value < 1:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise BenchError(f"policy {name!r}: its {field} is {value!r}, expected an integer of at least 1")
-    if not isinstance(spec.cameras, tuple):  # a lone string would be taken for a list of letters
-        raise BenchError(f"policy {name!r}: its cameras are {spec.cameras!r}, expected a tuple of names")
+    names: object = spec.cameras
+    if not isinstance(names, tuple) or not all(isinstance(camera, str) for camera in names):  # not a lone string either
+        raise BenchError(f"policy {name!r}: its cameras are {names!r}, expected a tuple of names")
+    if len(set(names)) < len(names):
+        raise BenchError(f"policy {name!r}: its cameras are {names!r}, expected each name once")

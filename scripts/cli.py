@@ -29,6 +29,7 @@ try:
         build,
         demo,
         doctor,
+        evaluate,
         film,
         inspect_case,
         merge,
@@ -47,6 +48,7 @@ Command = (
     Annotated[demo.Demo, tyro.conf.subcommand("demo")]
     | Annotated[tasks.Tasks, tyro.conf.subcommand("tasks")]
     | Annotated[pair.Pair, tyro.conf.subcommand("pair")]
+    | Annotated[evaluate.Eval, tyro.conf.subcommand("eval")]
     | Annotated[report.Report, tyro.conf.subcommand("report")]
     | Annotated[film.Film, tyro.conf.subcommand("film")]
     | Annotated[rescore.Rescore, tyro.conf.subcommand("rescore")]
@@ -63,6 +65,7 @@ _RUN: dict[type, Any] = {
     demo.Demo: demo.run,
     tasks.Tasks: tasks.run,
     pair.Pair: pair.run,
+    evaluate.Eval: evaluate.run,
     report.Report: report.run,
     film.Film: film.run,
     rescore.Rescore: rescore.run,
@@ -74,6 +77,12 @@ _RUN: dict[type, Any] = {
     bench.Bench: bench.run,
     doctor.Doctor: doctor.run,
 }
+
+# Commands that load no simulator, so that a setting of its pictures is nothing to them.
+_ON_RECORDS = (report.Report, rescore.Rescore, merge.Merge)
+
+# Commands that go on from what an interrupted one has finished.
+_RESUMES = (demo.Demo, pair.Pair, evaluate.Eval, film.Film, build.Build)
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 TERMINATED = 143  # 128 + SIGTERM
@@ -138,7 +147,7 @@ def check_opengl() -> None:
         return
     try:
         importlib.import_module("mujoco")
-    except Exception as error:
+    except Exception:
         from mjx_bench.observe.gl_platform import LIBRARIES
 
         library = LIBRARIES.get(asked.lower().strip())
@@ -147,7 +156,6 @@ def check_opengl() -> None:
             cause = f"lib{library[0]} does not work here (Debian package {library[1]})"
         raise BenchError(
             f"MUJOCO_GL={asked}: {cause}; unset it, and a platform that works is found by a trial"
-            f" ({type(error).__name__}: {error})"
         ) from None
 
 
@@ -162,11 +170,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character must not cost a report
     args = sys.argv[1:] if argv is None else list(argv)
+    options: Any = None
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     try:
         options = parse(args)
-        check_opengl()
+        if not isinstance(options, _ON_RECORDS):
+            check_opengl()
         emit = output.reserve_stdout() if getattr(options, "json", False) else output.no_json
         status: int = _RUN[type(options)](options, emit)
         sys.stdout.flush()
@@ -175,7 +185,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("mjx-bench: error:", " ".join(str(error).split()), file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
-        print("\nmjx-bench: interrupted; finished work is kept, the same command goes on from there", file=sys.stderr)
+        resumes = isinstance(options, _RESUMES)
+        goes_on = "; what was finished is kept, and the same command goes on from there" if resumes else ""
+        print(f"\nmjx-bench: interrupted{goes_on}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except BrokenPipeError:
         output.drop_stdout()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import tyro
 
@@ -11,6 +13,44 @@ from mjx_bench.errors import BenchError, unknown_name
 
 # `--suite a b` and `--suite a --suite b` mean the same.
 Names = Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What every command that runs cases into a results folder is told."""
+
+    policy: str
+    """scripted.reactive, scripted.open_loop, zero, random, replay:DIR, seeing:NAME, or module:factory (your own)."""
+    out: Path
+    """Results folder."""
+    shard: str | None = None
+    """i/n: of these, run those whose index is i modulo n. `mjx-bench merge` puts the shards together."""
+    launcher: Literal["local", "ray"] = "local"
+    """local: in this process; ray: in shards on a Ray cluster, with OUT on a file system that its machines share."""
+    address: str | None = None
+    """Of the Ray cluster (host:port, or auto); one is started on this machine for the run if none is given."""
+    gpus: float = 0.0
+    """GPUs of each shard on the cluster."""
+    lanes: int = 8
+    """Episodes of one scene that run side by side."""
+    query_interval: int = 8
+    """Q, the actions executed before the policy is asked again."""
+    horizon: int | None = None
+    """H, the actions used of each answer; all that the policy returns if not given."""
+    threads: int = 0
+    """Threads to use; 0 for all processors."""
+    backend: str = "auto"
+    """Physics engine: c, jax, warp, or auto, which goes by the machine; `mjx-bench doctor` says what it takes and why."""
+    renderer: Literal["auto", "gl", "warp"] = "auto"
+    """What takes pictures, for a policy that sees and for films: gl (OpenGL, the reference) or warp (ray tracing)."""
+    video: int = 0
+    """Cases to film when the run is done, arms side by side; regressions and failures first. They go into OUT/media."""
+    frames: int = 0
+    """Cases to take stills of, likewise."""
+    run_on: bool = False
+    """Success does not end an episode: it runs to its horizon, and may be undone by then."""
+    json: bool = False
+    """Print the report as JSON instead of a table."""
 
 
 def flat(names: Names) -> tuple[str, ...]:
@@ -64,3 +104,16 @@ def events(names: Sequence[str]) -> tuple[str, ...] | None:
         if name not in EVENT_ORDER:
             raise unknown_name("event", name, EVENT_ORDER)
     return tuple(names) or None
+
+
+def task_index(suite: str, task: str) -> int:
+    """The index of a task that is named by its index or by its name; raises `BenchError` with the nearest names."""
+    from evals import registry
+
+    registry.check_suite(suite)
+    if task.isdecimal():
+        return int(task)
+    names = {row["name"]: int(row["index"]) for row in registry.task_table(suite)}
+    if task not in names:
+        raise unknown_name(f"task of {suite}", task, names)
+    return names[task]

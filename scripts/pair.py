@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mjx_bench.errors import BenchError
 from scripts import options as shared
@@ -16,6 +17,7 @@ from scripts.output import Emit, note
 
 if TYPE_CHECKING:
     from mjx_bench.cases import Case, Manifest
+    from mjx_bench.cluster import Cluster
     from mjx_bench.policy import Policy
     from mjx_bench.schedule import RunSettings
     from mjx_bench.selection import Selection
@@ -25,17 +27,13 @@ POLICY_SEED = 195  # of drawn cases, as in the published manifests
 BUILDERS = 2  # processes that build scenes, about 1 GB each
 
 
-@dataclasses.dataclass(frozen=True)
-class Pair:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pair(shared.RunOptions):
     """Run a policy on cases in pairs: the base arm as it is, the dynamic arm with one event in mid-episode.
 
     The cases come from a manifest, or are drawn from suites. The same command again goes on where the last one ended.
     """
 
-    policy: str
-    """scripted.reactive, scripted.open_loop, zero, random, replay:DIR, seeing:NAME, or module:factory (your own)."""
-    out: Path
-    """Results folder."""
     manifest: Path | None = None
     """File of cases."""
     suite: shared.Names = ()
@@ -52,64 +50,22 @@ class Pair:
     """The same seed always draws the same cases."""
     limit: int | None = None
     """Run only this many cases, spread over the event types."""
-    shard: str | None = None
-    """i/n: of these, run those whose index is i modulo n. `mjx-bench merge` puts the shards together."""
-    lanes: int = 8
-    """Episodes of one scene that run side by side."""
-    query_interval: int = 8
-    """Q, the actions executed before the policy is asked again."""
-    horizon: int | None = None
-    """H, the actions used of each answer; all that the policy returns if not given."""
-    threads: int = 0
-    """Threads to use; 0 for all processors."""
-    backend: str = "c"
-    """Physics engine."""
-    renderer: Literal["auto", "gl", "warp"] = "auto"
-    """What takes pictures, for a policy that sees and for films: gl (OpenGL, the reference) or warp (ray tracing)."""
-    video: int = 0
-    """Pairs to film when the run is done, both arms side by side; regressions first. They go into OUT/media."""
-    frames: int = 0
-    """Pairs to take stills of, likewise."""
     replay: bool = False
     """Run each dynamic arm from the start instead of forking it at its event, and check that it arrives at the same bits."""
     faithful: bool = False
     """Removed objects behave as in the reference: dropped under the floor and shot upwards, not parked."""
-    run_on: bool = False
-    """Success does not end an episode: it runs to its horizon, and may be undone by then."""
-    json: bool = False
-    """Print the report as JSON instead of a table."""
 
 
 def run(options: Pair, emit: Emit) -> int:
     """Runs and reports; 1 if a case could not be scored."""
     shared.at_least(1, pairs=options.pairs, limit=options.limit)
-    shared.at_least(0, sample_seed=options.sample_seed, video=options.video, frames=options.frames)
+    shared.at_least(0, sample_seed=options.sample_seed)
 
     from evals import registry
-    from mjx_bench import cases, schedule, selection, video
-    from mjx_bench.observe import choice
-    from policies import registry as policies
+    from mjx_bench import cases
 
-    shard = None if options.shard is None else selection.parse_shard(options.shard)
     no_event, names = shared.no_event(shared.flat(options.event))
-    policy = policies.make(options.policy)
-    settings = schedule.RunSettings(
-        policy=options.policy,
-        lanes=options.lanes,
-        query_interval=options.query_interval,
-        horizon=options.horizon,
-        threads=options.threads,
-        backend=options.backend,
-        renderer=options.renderer,
-        replay=options.replay,
-        no_event=no_event,
-        faithful=options.faithful,
-        run_on=options.run_on,
-    )
-    schedule.check_settings(settings, policy)
-    if options.video or options.frames:  # what cannot be filmed is said before the run
-        choice.choose(options.renderer)
-        video.check_media(options.out)
+    settings, policy = begin(options, replay=options.replay, no_event=no_event, faithful=options.faithful)
     suites, events = shared.plain_suites(shared.flat(options.suite)), shared.events(names)
     if options.manifest is not None and suites:
         raise BenchError("give either --manifest (a file of cases) or --suite (to draw cases), not both")
@@ -137,12 +93,69 @@ def run(options: Pair, emit: Emit) -> int:
             raise BenchError(f"suite {cases.OWN_SUITE!r} is a task file of your own; name it with --bddl")
         return _own_task(options, case.policy_seed)
 
-    limited = cases.select(manifest, options.limit)
-    chosen = selection.choose(limited, missing_source=_missing_source, shard=shard)
-    for reason, count in chosen.left_out.items():
-        note(f"{count} of {len(limited.cases)} cases left out: {reason}")
-    evaluate(chosen, settings, policy, options.out, load)
+    return carry_out(options, cases.select(manifest, options.limit), settings, policy, load, emit)
+
+
+def begin(options: shared.RunOptions, **more: bool) -> tuple[RunSettings, Policy]:
+    """The settings of a run, `more` of them from its command alone, and the policy.
+
+    Raises:
+      BenchError: what cannot be run, or filmed afterwards.
+    """
+    shared.at_least(0, video=options.video, frames=options.frames)
+
+    from mjx_bench import schedule, selection
+    from mjx_bench.observe import choice
+    from policies import registry as policies
+
+    if options.shard is not None:
+        selection.parse_shard(options.shard)
+        if options.launcher == "ray":
+            raise BenchError("--launcher ray makes shards of its own; leave out --shard")
+    if options.launcher == "local" and (options.address is not None or options.gpus):
+        raise BenchError("--address and --gpus are of a cluster; give --launcher ray too")
+    if options.gpus < 0:
+        raise BenchError(f"--gpus {options.gpus:g} is negative; give the GPUs of one shard, or a part of one")
+    policy = policies.make(options.policy)
+    settings = schedule.RunSettings(
+        policy=options.policy,
+        lanes=options.lanes,
+        query_interval=options.query_interval,
+        horizon=options.horizon,
+        threads=options.threads,
+        backend=options.backend,
+        renderer=options.renderer,
+        run_on=options.run_on,
+        **more,
+    )
+    schedule.check_settings(settings, policy)
     if options.video or options.frames:
+        from mjx_bench import video
+
+        choice.choose(options.renderer)
+        video.check_media(options.out)
+    return settings, policy
+
+
+def carry_out(
+    options: shared.RunOptions,
+    manifest: Manifest,
+    settings: RunSettings,
+    policy: Policy,
+    load: Callable[[Case], Task],
+    emit: Emit,
+) -> int:
+    """Runs what is to be run here of the cases, films and reports; 1 if a case could not be scored."""
+    from mjx_bench import selection
+
+    shard = None if options.shard is None else selection.parse_shard(options.shard)
+    chosen = selection.choose(manifest, missing_source=_missing_source, shard=shard)
+    for reason, count in chosen.left_out.items():
+        note(f"{count} of {len(manifest.cases)} cases left out: {reason}")
+    evaluate(chosen, settings, policy, options.out, load, cluster_of(options))
+    if options.video or options.frames:
+        from mjx_bench import video
+
         video.make_media(
             options.out,
             videos=options.video,
@@ -152,6 +165,15 @@ def run(options: Pair, emit: Emit) -> int:
             progress=note,
         )
     return 0 if report.show(options.out, emit if options.json else None) else 1
+
+
+def cluster_of(options: shared.RunOptions) -> Cluster | None:
+    """The cluster to run on; None for this process."""
+    if options.launcher == "local":
+        return None
+    from mjx_bench.cluster import Cluster
+
+    return Cluster(options.address, options.gpus)
 
 
 def tasks_of(suites: Sequence[str]) -> list[tuple[str, int]]:
@@ -200,8 +222,9 @@ def evaluate(
     policy: Policy,
     out: Path,
     load_task: Callable[[Case], Task] | None = None,
+    cluster: Cluster | None = None,
 ) -> None:
-    """Runs what `out` lacks of the cases, with a progress display, and says how busy it kept the machine."""
+    """Runs what `out` lacks of the cases, here or on a cluster, with a progress display; says how busy this machine was."""
     from evals import registry
     from mjx_bench.cases import OWN_SUITE
     from mjx_bench.schedule import run_pairs
@@ -212,9 +235,17 @@ def evaluate(
     with contextlib.suppress(BenchError):  # comes again below, where the message names the case
         plain = [case for case in here.cases if case.task_suite_name != OWN_SUITE]
         registry.prepare(plain, workers=BUILDERS, progress=note)
+    load = load_task or registry.load_case
     with ArmProgress() as progress:
-        session = run_pairs(
-            cases, settings, out, load_task=load_task or registry.load_case, policy=policy, progress=progress
-        )
+        if cluster is not None:
+            from mjx_bench.cluster import run_on_ray
+            from policies.registry import make
+
+            make_policy = functools.partial(make, settings.policy)
+            run_on_ray(
+                cases, settings, out, load_task=load, make_policy=make_policy, cluster=cluster, progress=progress
+            )
+            return
+        session = run_pairs(cases, settings, out, load_task=load, policy=policy, progress=progress)
     if session is not None:
         note(str(session))

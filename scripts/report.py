@@ -21,7 +21,7 @@ PAGE = "report.html"
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Score a results folder: what the events broke, with confidence intervals, and a page to look at (report.html)."""
+    """Score a results folder: what succeeded, what the events broke, with confidence intervals, and a page (report.html)."""
 
     dir: tyro.conf.Positional[Path | None] = None
     """Results folder of an earlier run."""
@@ -58,10 +58,11 @@ def show(directory: Path, emit: Emit | None, html: Path | None = None) -> bool:
     Returns whether every case that was asked for was scored: no arm void, none missing.
     """
     from mjx_bench.records import load_run
+    from mjx_bench.report.evaluation import summarise_evaluation
     from mjx_bench.report.summary import summarise
 
     loaded = load_run(directory)
-    summary = summarise(loaded)
+    summary = summarise(loaded) if len(loaded.arms) > 1 else summarise_evaluation(loaded)
     _print(summary, emit)
     try:
         save(loaded, summary)
@@ -127,6 +128,7 @@ def reference_summary(path: Path) -> dict[str, Any]:
 def save(loaded: Run, summary: dict[str, Any]) -> None:
     """Writes report.json, report.md, report.html and, where a relocation was run, pair.png into the results folder."""
     from mjx_bench.report import html_page, plot, table
+    from mjx_bench.report.html_media import damaged_note, gallery
 
     (loaded.directory / "report.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     (loaded.directory / "report.md").write_text(table.to_markdown(summary), encoding="utf-8")
@@ -136,3 +138,5 @@ def save(loaded: Run, summary: dict[str, Any]) -> None:
     if pair is not None:
         written.append(plot.plot_pair(loaded, pair, loaded.directory / "pair.png").name)
     note(f"{loaded.directory}: {', '.join(written)}")
+    if damaged := gallery(loaded).damaged:
+        note(damaged_note(damaged))

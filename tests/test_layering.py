@@ -35,7 +35,7 @@ CONTRACTS = {
 
 # Floors inside mjx_bench; a module imports from its own floor or one below it.
 FLOORS = [
-    {"types", "errors", "records", "runtime", "fields", "lane_arrays", "seeds"},
+    {"types", "errors", "records", "runtime", "fields", "lane_arrays", "seeds", "rules"},
     {
         "task",
         "policy",
@@ -53,12 +53,13 @@ FLOORS = [
         "selection",
         "sessions",
     },
-    {"predicates", "judged"},
-    {"checkers", "triggers", "rescore"},
+    {"measures", "predicates", "judged"},
+    {"checkers", "triggers", "rescore", "shaping"},
     {"rollout"},
     {"arms", "pairing", "recording"},
-    {"schedule", "workers", "inspection", "film", "board", "video", "rerun_export"},
-    {"bench"},
+    {"schedule", "workers", "inspection", "film", "board", "video", "rerun_export"}
+    | {"env_observation", "vector_env", "single_env", "brax_env"},
+    {"bench", "cluster"},
 ]
 # Stand on records alone.
 BESIDE = {"stats", "report"}
@@ -84,7 +85,9 @@ CONFINED = {
     "robosuite": {"evals/libero/builder.py"},
     "bddl": set(),
     "torch": set(),
-    "tyro": {f"scripts/{p.name}" for p in (ROOT / "scripts").glob("*.py")},
+    "tyro": {f"scripts/{p.name}" for p in (ROOT / "scripts").glob("*.py")} | {"train/ppo.py"},
+    "gymnasium": {f"mjx_bench/{name}.py" for name in ("env_observation", "vector_env", "single_env")} | {"evals/envs.py"},
+    "brax": {"mjx_bench/brax_env.py", "train/ppo.py"},
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 
 import numpy as np
@@ -33,6 +34,9 @@ def test_every_named_policy_keeps_the_contract(name):
         ("policies.simple:zero", "did you mean Zero"),
         ("tests.test_policies:fails", "fails\\(\\) failed: RuntimeError: no weights"),
         ("tests.test_policies:nothing", "its `spec` is NoneType"),
+        ("tests.test_policies:true", "its image_size is True, expected an integer"),
+        ("tests.test_policies:twice", "expected each name once"),
+        ("tests.test_policies:numbered", "its cameras are \\('agentview', 3\\), expected a tuple of names"),
     ],
 )
 def test_a_policy_that_cannot_be_made_is_refused_by_name(name, message):
@@ -46,6 +50,24 @@ def fails():
 
 def nothing():
     return object()
+
+
+def with_spec(**changes):
+    policy = registry.make("zero")
+    policy.spec = dataclasses.replace(policy.spec, **changes)
+    return policy
+
+
+def true():
+    return with_spec(image_size=True)
+
+
+def twice():
+    return with_spec(cameras=("agentview", "agentview"))
+
+
+def numbered():
+    return with_spec(cameras=("agentview", 3))
 
 
 def test_a_policy_of_one_s_own_is_found_from_the_working_folder(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from mjx_bench.records import Run, load_run
 from mjx_bench.records.media import is_whole, media_folder, rerun_path, stem, still_path, video_path
 from mjx_bench.task import Scene
 from mjx_bench.types import Arm
-from mjx_bench.video import is_still, is_video, make_media, video_file
+from mjx_bench.video import is_still, is_video, make_media, video_file, whole_file
 from tests.scenes import libero_task
 from tests.test_pairs import HORIZON, at, manifest_of, near, run, short_task
 from tests.test_pairs import a_case as case_of
@@ -193,6 +194,23 @@ def test_an_interruption_leaves_no_half_file(folder, fake, monkeypatch):
     assert list(media_folder(folder).iterdir()) == [path]
 
 
+def test_two_processes_may_make_the_same_file(tmp_path):
+    with whole_file(tmp_path / "a.png") as one, whole_file(tmp_path / "a.png") as other:
+        one.write_text("one")
+        other.write_text("other")
+    assert (tmp_path / "a.png").read_text() == "one", "the last one to finish"
+    with whole_file(tmp_path / "b.png") as one:
+        with contextlib.suppress(KeyboardInterrupt), whole_file(tmp_path / "b.png"):
+            raise KeyboardInterrupt
+        assert one.exists(), "another's interruption takes nothing away"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "b.png"]
+
+
+def test_what_is_asked_before_a_run_leaves_nothing(tmp_path):
+    video.check_media(tmp_path / "new" / "run")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_long_film_says_how_far_it_is(folder, fake, monkeypatch):
     said: list[str] = []
     monkeypatch.setattr(video, "_SAY_EVERY_S", 0.0)
@@ -240,11 +258,9 @@ def test_a_file_with_another_mark_or_no_end_is_none(tmp_path):
         ),
         ("", {"cameras": ["agentview", "agentview"]}, "a large and a small camera, not agentview, agentview"),
         ("", {"case_ids": ["nobody"]}, "unknown case in"),
-        (
-            "media is a file",
-            {},
-            "cannot write pictures here: .*; a results folder and its folder media must be folders",
-        ),
+        ("media is a file", {}, "media: is a file, where a folder should be; move it away"),
+        ("media is a dangling link", {}, "media: is a link to nothing"),
+        ("a folder is in the way", {"case_ids": [LIT]}, "mp4: is a folder, where a picture goes; move it away"),
         ("no renderer", {}, "no renderer works here"),
     ],
 )
@@ -254,6 +270,10 @@ def test_mistakes_show_before_any_work(folder, fake, monkeypatch, spoil, argumen
 
     if spoil == "media is a file":
         media_folder(folder).write_text("in the way")
+    if spoil == "media is a dangling link":
+        media_folder(folder).symlink_to("nowhere")
+    if spoil == "a folder is in the way":
+        video_path(folder, LIT).mkdir(parents=True)
     if spoil == "no renderer":
         monkeypatch.setattr(video, "choose", no_renderer)
     monkeypatch.setattr(video, "film_pair", lambda *a: pytest.fail("work began"))

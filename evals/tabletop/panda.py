@@ -78,6 +78,7 @@ ROBOT = Robot(
     hand_body="robot0_hand",
     torque_limits=(tuple(-t for t in TORQUES), TORQUES),
     finger_geoms=(("robot0_pad_left",), ("robot0_pad_right",)),
+    hand_geoms=(*(f"robot0_{part}_{side}" for side in ("left", "right") for part in ("pad", "tip")), "robot0_palm"),
 )
 HAND_CAMERA = "robot0_eye_in_hand"
 HAND_TILT = math.radians(6.0)

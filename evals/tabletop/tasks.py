@@ -98,7 +98,11 @@ def build(
 
 @functools.cache
 def _task(index: int) -> Task:
-    recipe = RECIPES[index]
+    return task_of(RECIPES[index], SUITE, index, f"tabletop-{VERSION}")
+
+
+def task_of(recipe: Recipe, suite: str, index: int, version: str) -> Task:
+    """The task of a recipe, its version that of its generator and a digest of its scene."""
     instances = Instances(recipe)
     placed = making.draw(recipe, TEMPLATE)
     # Objects come first in the model too, so in qpos they follow the arm in this order.
@@ -107,10 +111,10 @@ def _task(index: int) -> Task:
     spec.compile()
     digest = hashlib.sha256(spec.to_xml().encode()).hexdigest()
     task = Task(
-        suite=SUITE,
+        suite=suite,
         index=index,
         name=recipe.name,
-        version=f"tabletop-{VERSION}-{digest[:12]}",
+        version=f"{version}-{digest[:12]}",
         instruction=recipe.instruction,
         scene=Scene(
             key=digest[:32],

@@ -144,7 +144,7 @@ def _check_complete(runs: Sequence[Run], shards: Sequence[Shard]) -> None:
 def _unfinished(run: Run) -> str:
     """What a shard lacks, in words; empty if nothing."""
     done = run.done
-    lacking = sum((case_id, arm) not in done for case_id in run.case_ids for arm in Arm)
+    lacking = sum((case_id, arm) not in done for case_id in run.case_ids for arm in run.arms)
     return f"{run.directory} (shard {run.header.shard}) is unfinished: {lacking} arm(s) to go" if lacking else ""
 
 

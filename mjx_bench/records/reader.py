@@ -14,6 +14,7 @@ from mjx_bench.errors import BenchError
 from mjx_bench.fields import canonical_json, parse_json
 from mjx_bench.records.header import Header
 from mjx_bench.records.schema import ArrayRef, Record
+from mjx_bench.types import Arm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,12 @@ class Run:
     @property
     def case_ids(self) -> tuple[str, ...]:
         return tuple(case["case_id"] for case in self.manifest["cases"])
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms of every case: Base alone in an evaluation."""
+        alone = list(self.manifest.get("protocol", {}).get("arms", ())) == ["control"]
+        return (Arm.BASE,) if alone else tuple(Arm)
 
     @property
     def done(self) -> dict[tuple[str, str], Record]:

@@ -156,6 +156,7 @@ class Record:
       event: what was applied, before and after values; null in the base arm and where the event never fired.
       fork_sha256: hex digest of the full physics state at the trigger; null where it never held.
       init_sha256: hex digest of the restored initial state; null where none was restored.
+      progress: in [0, 1] at the end of the episode, by the task's rules; null for a task without, and then not in the line.
       arrays: name to place in `arrays.bin`. `actions` f4 [T, A], `chunks` f4 [nq, H, A], `query_steps` i4 [nq],
         `eef_pos` and `target_pos` f8 [T, 3] world metres after each policy step, and `signals.<field>` [T, ...], what the
         goal was judged by after each (columns: `judged.Judged.index` of the task in `tasks.json`).
@@ -190,6 +191,7 @@ class Record:
     event: Mapping[str, Any] | None
     fork_sha256: str | None
     init_sha256: str | None
+    progress: float | None = None
     arrays: Mapping[str, ArrayRef] = dataclasses.field(default_factory=dict)
     timing: Mapping[str, float] = dataclasses.field(default_factory=dict)
     schema: int = SCHEMA
@@ -213,6 +215,7 @@ class Record:
         r = Reader(data, where)
         check_schema(r)
         values = {name: r.get(name, ok, expected) for name, (ok, expected) in _SCALARS.items()}
+        progress = r.number("progress", low=0.0, high=1.0, default=None)
         event = r.get("event", optional(lambda v: isinstance(v, Mapping)), "null or an object")
         timing = r.object("timing")
         refs = r.object("arrays")
@@ -223,13 +226,15 @@ class Record:
         if values["arm"] == Arm.BASE and event is not None:
             r.fail("event", "null in the base arm")
         r.finish()
-        return cls(**values, event=event, arrays=arrays, timing=seconds)
+        return cls(**values, progress=progress, event=event, arrays=arrays, timing=seconds)
 
     def to_json(self) -> dict[str, Any]:
         """The line as plain JSON data, in the order of the fields above, schema first."""
         out = {"schema": self.schema} | {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         out["arm"], out["verdict"] = str(self.arm), str(self.verdict)
         out["event"] = thaw(self.event)
+        if self.progress is None:
+            del out["progress"]
         out["arrays"] = {name: ref.to_json() for name, ref in self.arrays.items()}
         out["timing"] = dict(self.timing)
         return out

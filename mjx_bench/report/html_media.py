@@ -11,6 +11,7 @@ from mjx_bench.records import Run, event_rank
 from mjx_bench.records.media import MOMENTS, is_whole, media_folder, still_path, video_path
 from mjx_bench.report.html_plots import event_name
 from mjx_bench.report.pairs import Pair, pairs_of
+from mjx_bench.types import Arm
 
 # Bytes of the files that a page embeds; a third more as text. Mail and browsers take a page of that size.
 BUDGET = 24 * 2**20
@@ -48,8 +49,12 @@ class Gallery:
 def gallery(run: Run, budget: int = BUDGET) -> Gallery:
     """Figures of all pairs that have films or stills, regressions first; films are embedded before stills."""
     order = list(_OUTCOME)
-    pairs = [pair for pair in pairs_of(run) if pair.scored is not None]
-    pairs.sort(key=lambda pair: (order.index(pair.outcome), event_rank(pair.event)))
+    if run.arms == (Arm.BASE,):
+        pairs = [pair for pair in pairs_of(run) if pair.base is not None and not pair.void]
+        pairs.sort(key=lambda pair: bool(pair.base and pair.base.success))
+    else:
+        pairs = [pair for pair in pairs_of(run) if pair.scored is not None]
+        pairs.sort(key=lambda pair: (order.index(pair.outcome), event_rank(pair.event)))
     films = {pair.case_id: _found([video_path(run.directory, pair.case_id)]) for pair in pairs}
     stills = {
         pair.case_id: _found([still_path(run.directory, pair.case_id, moment) for moment in MOMENTS]) for pair in pairs
@@ -102,16 +107,20 @@ def _found(paths: list[Path]) -> list[Path]:
 def _figure(run: Run, pair: Pair, films: list[Path], stills: list[Path]) -> str:
     base, dynamic = pair.base, pair.dynamic
     assert base is not None
-    assert dynamic is not None
-    what = f"{event_name(pair.event)}: {_OUTCOME[pair.outcome]}"
-    where = f"{dynamic.suite} {dynamic.task_index}, initial state {dynamic.init_state_index}"
-    fired = "the event never fired" if dynamic.trigger_step is None else f"event at step {dynamic.trigger_step}"
-    ends = (
-        f"Base: {base.verdict} after {base.end_step} steps. Dynamic: {dynamic.verdict} after {dynamic.end_step} steps"
-    )
-    task = dynamic.task_name.replace("_", " ")
+    where = f"{base.suite} {base.task_index}, initial state {base.init_state_index}"
+    task = base.task_name.replace("_", " ")
+    if dynamic is None:
+        what, width = f"{task}: {base.verdict}", 408
+        text = f"{where}. {base.verdict} after {base.end_step} steps"
+    else:
+        what, width = f"{event_name(pair.event)}: {_OUTCOME[pair.outcome]}", 804
+        fired = "the event never fired" if dynamic.trigger_step is None else f"event at step {dynamic.trigger_step}"
+        text = (
+            f"{where}; {fired}. Base: {base.verdict} after {base.end_step} steps."
+            f" Dynamic: {dynamic.verdict} after {dynamic.end_step} steps"
+        )
     parts = [
-        f'<video controls muted playsinline preload="auto" width="804" height="704" aria-label="{escape(what)}"'
+        f'<video controls muted playsinline preload="auto" width="{width}" height="748" aria-label="{escape(what)}"'
         f' src="data:video/mp4;base64,{_base64(path)}"></video>'
         for path in films
     ]
@@ -121,13 +130,13 @@ def _figure(run: Run, pair: Pair, films: list[Path], stills: list[Path]) -> str:
             moment = path.suffixes[-2].lstrip(".")
             caption = _CAPTION[moment]
             parts.append(
-                f'<figure><img src="data:image/png;base64,{_base64(path)}" width="804" height="704"'
-                f' alt="{escape(f"{what}, {caption}, both arms")}"><figcaption>{escape(caption)}</figcaption></figure>'
+                f'<figure><img src="data:image/png;base64,{_base64(path)}" width="{width}" height="748"'
+                f' alt="{escape(f"{what}, {caption}")}"><figcaption>{escape(caption)}</figcaption></figure>'
             )
         parts.append("</div>")
     return (
         f'<article class="pair"><h3>{escape(what)}</h3>'
-        f"<p>{escape(task)}. {escape(where)}; {escape(fired)}. {escape(ends)}.</p>"
+        f"<p>{escape(task)}. {escape(text)}.</p>"
         f'<p class="id">{escape(pair.case_id)}</p>{"".join(parts)}</article>'
     )
 

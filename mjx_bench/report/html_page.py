@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 from mjx_bench.records import Run
-from mjx_bench.report import html_media, html_plots, table
+from mjx_bench.report import html_evaluation, html_media, html_plots, table
 from mjx_bench.report.html_plots import percent
 
 # Nothing is loaded from anywhere, and nothing in the page can run.
@@ -26,11 +26,11 @@ def render(summary: Mapping[str, Any], run: Run | None = None) -> str:
     """
     title = table.title(dict(summary))
     sections = [
-        _headline(summary),
+        html_evaluation.headline(summary) if "tasks" in summary else _headline(summary),
         _notes(summary["notes"]),
-        _plots(summary),
+        html_evaluation.plots(summary) if "tasks" in summary else _plots(summary),
         _gallery(run),
-        _by_event(summary),
+        _numbers(summary),
         _void(summary),
         _settings(run),
     ]
@@ -141,26 +141,27 @@ def _plots(summary: Mapping[str, Any]) -> str:
 def _gallery(run: Run | None) -> str:
     if run is None:
         return ""
-    shown = html_media.gallery(run)
+    shown, title = html_media.gallery(run), "Pairs" if len(run.arms) > 1 else "Episodes"
     if not shown.figures and not shown.left_out and not shown.damaged:
         return (
-            "<section><h2>Pairs</h2><p>There are no pictures of this run yet. "
-            "<code>mjx-bench film DIR --video 2</code> makes films of two pairs, then report again.</p></section>"
+            f"<section><h2>{title}</h2><p>There are no pictures of this run yet. "
+            f"<code>mjx-bench film DIR --video 2</code> makes films of two {title.lower()}, then report again.</p></section>"
         )
     notes = [html_media.left_out_note(run, shown.left_out)] if shown.left_out else []
     notes += [html_media.damaged_note(shown.damaged)] if shown.damaged else []
     below = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return f"<section><h2>Pairs</h2>{''.join(shown.figures)}{below}</section>"
+    return f"<section><h2>{title}</h2>{''.join(shown.figures)}{below}</section>"
 
 
-def _by_event(summary: Mapping[str, Any]) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.COLUMNS)
+def _numbers(summary: Mapping[str, Any]) -> str:
+    title = "Numbers by task" if "tasks" in summary else "Numbers by event"
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns(dict(summary)))
     *events, total = table.rows(dict(summary))
     body = "".join(_row(cells) for cells in events)
     return (
-        '<section><h2>Numbers by event</h2><div class="wide" role="region" aria-label="Numbers by event" tabindex="0">'
+        f'<section><h2>{title}</h2><div class="wide" role="region" aria-label="{title}" tabindex="0">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody><tfoot>{_row(total)}</tfoot></table></div>"
-        f"<p>{escape(table.LEGEND)}</p></section>"
+        f"<p>{escape(table.legend(dict(summary)))}</p></section>"
     )
 
 

@@ -61,6 +61,30 @@ def profile(summary: Mapping[str, Any]) -> str:
     )
 
 
+def rates(summary: Mapping[str, Any]) -> str:
+    """Success by task of an evaluation, with Wilson intervals."""
+    marks = []
+    for y, label, group in _rows(summary):
+        rate, interval = group["rate"], group["wilson95"]
+        marks.append(_label(y, label, percent(rate)))
+        if rate is None:
+            continue
+        says = f"{label}: {percent(rate)} of {group['instances']} instances"
+        says += f", 95% interval {percent(interval[0])} to {percent(interval[1])}"
+        marks.append(
+            f'<g class="base"><title>{escape(says)}</title>'
+            f'<line class="interval" x1="{_x(interval[0])}" x2="{_x(interval[1])}" y1="{y + 30}" y2="{y + 30}"/>'
+            f'<circle class="mark" cx="{_x(rate)}" cy="{y + 30}" r="5"/></g>'
+        )
+    return _svg(
+        "rates",
+        "Success rate by task",
+        "One row a task; dots are success rates, lines their 95% Wilson intervals.",
+        summary,
+        marks,
+    )
+
+
 def partition(summary: Mapping[str, Any]) -> str:
     """How pairs divide into the four outcomes, by event."""
     marks = [_STRIPES]
@@ -95,10 +119,15 @@ def _bar(y: int, name: str, says: str, count: int, start: float, share: float) -
 
 
 def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[int, str, Mapping[str, Any]]]:
-    """(y of the row, label, group) of every event and of all."""
-    groups = [*((event_name(event), group) for event, group in summary["events"].items()), ("all", summary)]
+    """(y of the row, label, group) of every event, or task, and of all."""
+    groups = [*((event_name(name), group) for name, group in _groups(summary).items()), ("all", summary)]
     for i, (label, group) in enumerate(groups):
         yield _TOP + i * _ROW, label, group
+
+
+def _groups(summary: Mapping[str, Any]) -> Mapping[str, Any]:
+    groups: Mapping[str, Any] = summary["tasks"] if "tasks" in summary else summary["events"]
+    return groups
 
 
 def _x(share: float) -> str:
@@ -114,7 +143,7 @@ def _label(y: int, label: str, value: str) -> str:
 
 
 def _svg(name: str, title: str, description: str, summary: Mapping[str, Any], marks: list[str]) -> str:
-    bottom = _TOP + (len(summary["events"]) + 1) * _ROW
+    bottom = _TOP + (len(_groups(summary)) + 1) * _ROW
     grid = "".join(
         f'<line class="grid" x1="{_x(tick)}" x2="{_x(tick)}" y1="{_TOP}" y2="{bottom}"/>'
         f'<text class="tick" x="{_x(tick)}" y="{bottom + 17}">{100 * tick:.0f}%</text>'

@@ -72,11 +72,11 @@ class Pair:
 
 
 def pairs_of(run: Run) -> list[Pair]:
-    """The cases of a run in the manifest's order, whatever order they were run in."""
+    """The cases of a run in the manifest's order, whatever order they were run in; an evaluation's have no Dynamic arm."""
     done = run.done
     out = []
     for case in run.manifest["cases"]:
-        name, scenario = case["case_id"], case["scenario"]
-        event = scenario.get("change_type") or scenario["change"]["operation"]
+        name, scenario = case["case_id"], case.get("scenario")
+        event = "none" if scenario is None else scenario.get("change_type") or scenario["change"]["operation"]
         out.append(Pair(name, event, done.get((name, Arm.BASE)), done.get((name, Arm.DYNAMIC))))
     return out

@@ -44,12 +44,14 @@ def summarise(run: Run) -> dict[str, Any]:
             if r.success is None
         ],
     }
-    notes = _notes(summary, by_event, settings)
-    if (shard := run.header.shard) is not None:
-        notes.insert(
-            0, f"shard {shard}, of {len(shard.case_ids)} cases in all; mjx-bench merge puts the shards together"
-        )
-    return summary | {"notes": notes}
+    return summary | {"notes": [*shard_notes(run), *_notes(summary, by_event, settings)]}
+
+
+def shard_notes(run: Run) -> list[str]:
+    """That the folder holds one shard only, where it does."""
+    if (shard := run.header.shard) is None:
+        return []
+    return [f"shard {shard}, of {len(shard.case_ids)} cases in all; mjx-bench merge puts the shards together"]
 
 
 def summarise_outcomes(

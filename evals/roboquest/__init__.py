@@ -1,0 +1,1 @@
+"""RoboQuest on this engine: one task so far, on the table's room. More: docs/roboquest.md."""

@@ -1,0 +1,66 @@
+"""`mjx-bench eval`: success rates of a policy on tasks as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from mjx_bench.errors import BenchError, unknown_name
+from scripts import options as shared
+from scripts import pair
+from scripts.output import Emit, note
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Eval(shared.RunOptions):
+    """Run a policy on the first instances of tasks, as they are, and show its success rate on each.
+
+    The same command again goes on where the last one ended.
+    """
+
+    suite: shared.Names
+    """Suites to evaluate on."""
+    task: shared.Names = ()
+    """Tasks, by index or by name; all of the suites if none is given."""
+    instances: int = 50
+    """Initial states of each task: the first so many."""
+
+
+def run(options: Eval, emit: Emit) -> int:
+    """Runs and reports; 1 if a case could not be scored."""
+    shared.at_least(1, instances=options.instances)
+
+    from evals import registry
+    from mjx_bench.cases import evaluation
+
+    settings, policy = pair.begin(options)
+    tasks = chosen_tasks(shared.plain_suites(shared.flat(options.suite)), shared.flat(options.task))
+    registry.build(tasks, seeds=(pair.POLICY_SEED,), workers=pair.BUILDERS, progress=note)
+    loaded = [registry.load_task(suite, index, seeds=(pair.POLICY_SEED,)) for suite, index in tasks]
+    manifest = evaluation(loaded, options.instances, pair.POLICY_SEED)
+    return pair.carry_out(options, manifest, settings, policy, registry.load_case, emit)
+
+
+def chosen_tasks(suites: Sequence[str], names: Sequence[str]) -> list[tuple[str, int]]:
+    """(suite, index) of the named tasks, in the suites' order; of all tasks if none is named.
+
+    Args:
+      suites: where to look.
+      names: an index means the task of every suite that has it, and so does a name.
+
+    Raises:
+      BenchError: no suite, or a task that no suite has, with the nearest names.
+    """
+    if not suites:
+        raise BenchError("give --suite: what to evaluate on (mjx-bench tasks lists suites and their tasks)")
+
+    from evals import registry
+
+    rows = [row for suite in suites for row in registry.task_table(suite)]
+    known = {str(row["index"]) for row in rows} | {row["name"] for row in rows}
+    for name in names:
+        if name not in known:
+            raise unknown_name(f"task of {', '.join(suites)}", name, {row["name"] for row in rows})
+    return [
+        (row["suite"], row["index"]) for row in rows if not names or str(row["index"]) in names or row["name"] in names
+    ]
