@@ -10,6 +10,7 @@ from scripts import options as shared
 from scripts.output import note
 
 SEED = 195  # policy seed, as in the published manifests
+SUITES = ("libero_spatial", "libero_object", "libero_goal", "libero_10")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Pictures:
 class Fidelity:
     """How close the Warp renderer comes to OpenGL on every task of some suites, as a Markdown table."""
 
-    suite: shared.Names = (("libero_spatial", "libero_object", "libero_goal", "libero_10"),)
-    """Suites whose tasks are compared."""
+    suite: shared.Names = ()
+    """Suites whose tasks are compared; LIBERO's four if none is given."""
     size: int = 256
     """Pixels of a side."""
     states: int = 1
@@ -94,7 +95,7 @@ def fidelity(options: Fidelity) -> list[tuple[str, dict[str, Any]]]:
     """Task to `warp` (and `plain`) to camera to likeness."""
     shared.at_least(1, states=options.states)
     _check(options.size)
-    suites = shared.suites(shared.flat(options.suite))
+    suites = shared.suites(shared.flat(options.suite) or SUITES)
 
     from evals import registry
     from mjx_bench.bench.fidelity import compare
