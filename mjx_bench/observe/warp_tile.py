@@ -77,8 +77,8 @@ class Tile:
         """Finds what each pixel of 1 to n lanes shows; the places left over repeat the first lane."""
         lanes = [*lanes, *[lanes[0]] * (self._n - len(lanes))]
         bodies = np.stack([lane.bodies for lane in lanes])
-        self._lanes.bodies.assign(bodies)
-        self._lanes.lights.assign(np.stack([lane.lights for lane in lanes]))
+        _fill(self._lanes.bodies, bodies)
+        _fill(self._lanes.lights, np.stack([lane.lights for lane in lanes]))
         for name, array in self._geoms.items():
             array.assign(np.ascontiguousarray(bodies[name]))
         for name, array in self._cameras.items():
@@ -115,3 +115,15 @@ class Tile:
             outputs=[self._out],
         )
         return self._out.numpy()
+
+
+def _fill(array: wp.array, rows: np.ndarray) -> None:
+    """Copies rows of structs into an array of Warp's.
+
+    Its own `assign` compares the layouts again at every call, and has once, in a thread beside others, found equal ones to
+    differ; the layout is right by construction (`warp_textures.rows`).
+    """
+    rows = np.ascontiguousarray(rows)
+    host: wp.array = wp.array(ptr=rows.ctypes.data, shape=rows.shape, dtype=array.dtype, device="cpu")
+    wp.copy(array, host)
+    wp.synchronize_device(array.device)  # `rows` may go
