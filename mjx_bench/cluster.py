@@ -11,6 +11,7 @@ import dataclasses
 import os
 import re
 import shutil
+import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -113,7 +114,8 @@ def run_on_ray(
 def _ray(*, local: bool) -> ModuleType:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere unless asked for
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # the coming default, which Ray warns about
-    if local:  # Ray listens on all of a machine's addresses, so it has to ask who is there
+    # Ray listens on all of a machine's addresses, so it has to ask who is there; it reads this once, when it is imported.
+    if local and "ray" not in sys.modules:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
