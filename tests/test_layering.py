@@ -86,7 +86,8 @@ CONFINED = {
     "bddl": set(),
     "torch": set(),
     "tyro": {f"scripts/{p.name}" for p in (ROOT / "scripts").glob("*.py")} | {"train/ppo.py"},
-    "gymnasium": {f"mjx_bench/{name}.py" for name in ("env_observation", "vector_env", "single_env")} | {"evals/envs.py"},
+    "gymnasium": {f"mjx_bench/{name}.py" for name in ("env_observation", "vector_env", "single_env")}
+    | {"evals/envs.py"},
     "brax": {"mjx_bench/brax_env.py", "train/ppo.py"},
 }
 
