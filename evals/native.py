@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from mjx_bench.errors import BenchError
@@ -29,12 +30,16 @@ class Native:
     Attributes:
       suite: its name.
       rows: its tasks, by index; no simulator is needed for them.
-      make: index to task.
+      make: index to task; called once for each.
     """
 
     suite: str
     rows: tuple[TaskRow, ...]
     make: Callable[[int], Task]
+
+    @functools.cached_property
+    def _made(self) -> Callable[[int], Task]:
+        return functools.cache(self.make)
 
     def suites(self) -> tuple[str, ...]:
         """The one suite."""
@@ -56,7 +61,7 @@ class Native:
         """
         if not 0 <= index < len(self.rows):
             raise BenchError(f"{suite} task {index}: expected 0..{len(self.rows) - 1}")
-        return self.make(index)
+        return self._made(index)
 
     def load_case(self, case: Case, *, seeds: Sequence[int] = ()) -> Task:
         """The task of a case; there are no variants."""

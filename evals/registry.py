@@ -21,10 +21,10 @@ def _libero() -> ModuleType:
     return tasks
 
 
-def _tabletop() -> ModuleType:
-    from evals.tabletop import tasks
+def _tabletop() -> Native:
+    from evals.tabletop.tasks import SOURCE
 
-    return tasks
+    return SOURCE
 
 
 def _robotworld() -> Native:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
 from evals.native import Native, TaskRow
 from evals.roboquest import search_room_open
-from mjx_bench.task import Task
 
 SUITE = "roboquest"
-
-
-@functools.cache
-def _make(index: int) -> Task:
-    return search_room_open.make(SUITE, index)
 
 
 SOURCE = Native(
@@ -28,5 +20,5 @@ SOURCE = Native(
             search_room_open.HORIZON,
         ),
     ),
-    _make,
+    lambda index: search_room_open.make(SUITE, index),
 )

@@ -1,24 +1,22 @@
-"""The native suite as a source of tasks: list them, load them as `mjx_bench.task.Task`. Nothing is built ahead or cached."""
+"""The native suite's tasks, as a source for `evals.registry`: recipes made into `mjx_bench.task.Task`."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evals.native import Native, TaskRow
 from evals.tabletop import instances as making
 from evals.tabletop.geometry import Geometry
 from evals.tabletop.instances import TEMPLATE, Instances
 from evals.tabletop.panda import ROBOT
 from evals.tabletop.recipes import RECIPES, Recipe
 from evals.tabletop.room import CAMERAS, SUBSTEPS
-from mjx_bench.errors import BenchError
-from mjx_bench.manifest import Case
-from mjx_bench.task import Atom, ControllerReset, Placement, Reset, Scene, Task
+from mjx_bench.task import ControllerReset, Placement, Reset, Scene, Task
 
 if TYPE_CHECKING:
     import mujoco
@@ -29,74 +27,6 @@ CONTROL_HZ = 20
 HOLD = (0.0,) * 7
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskRow:
-    """What `mjx-bench tasks` shows of a task."""
-
-    suite: str
-    index: int
-    name: str
-    instruction: str
-    goal: tuple[Atom, ...]
-    horizon: int
-
-
-def suites() -> tuple[str, ...]:
-    """The one suite."""
-    return (SUITE,)
-
-
-def variant_suites() -> tuple[str, ...]:
-    """None."""
-    return ()
-
-
-def task_table(suite: str) -> list[TaskRow]:
-    """The tasks; no simulator is imported."""
-    return [TaskRow(suite, i, r.name, r.instruction, r.goal, r.horizon) for i, r in enumerate(RECIPES)]
-
-
-def load_task(suite: str, index: int, *, seeds: Sequence[int] = ()) -> Task:
-    """The task `index`.
-
-    Raises:
-      BenchError: no such task.
-    """
-    if not 0 <= index < len(RECIPES):
-        raise BenchError(f"{suite} task {index}: expected 0..{len(RECIPES) - 1}")
-    return _task(index)
-
-
-def load_case(case: Case, *, seeds: Sequence[int] = ()) -> Task:
-    """The task of a case; there are no variants."""
-    return load_task(case.task_suite_name, case.task_index)
-
-
-def missing_source(case: Case) -> str | None:
-    """Nothing is ever missing."""
-    return None
-
-
-def prepare(cases: Sequence[Case], *, workers: int = 1, progress: Callable[[str], None] | None = None) -> list[str]:
-    """Nothing to build; one line for every case that names no task."""
-    return [
-        f"case {case.case_id!r}: {case.task_suite_name} has tasks 0..{len(RECIPES) - 1}"
-        for case in cases
-        if not 0 <= case.task_index < len(RECIPES)
-    ]
-
-
-def build(
-    tasks: Iterable[tuple[str, int]],
-    seeds: Sequence[int] = (),
-    progress: Callable[[str], None] | None = None,
-    workers: int = 1,
-) -> list[str]:
-    """Nothing to build."""
-    return []
-
-
-@functools.cache
 def _task(index: int) -> Task:
     return task_of(RECIPES[index], SUITE, index, f"tabletop-{VERSION}")
 
@@ -175,3 +105,10 @@ def _controller(instances: Instances) -> ControllerReset:
         jac_rot=jac[3:, dofs],
         mass_matrix=inertia[np.ix_(dofs, dofs)],
     )
+
+
+SOURCE = Native(
+    SUITE,
+    tuple(TaskRow(SUITE, i, r.name, r.instruction, r.goal, r.horizon) for i, r in enumerate(RECIPES)),
+    _task,
+)
