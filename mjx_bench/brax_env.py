@@ -16,7 +16,6 @@ import numpy as np
 from brax.envs.base import Env, State, Wrapper
 from brax.envs.wrappers.training import EpisodeWrapper, VmapWrapper
 
-from mjx_bench.checkers import ending
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.physics.choice import split_fields
 from mjx_bench.physics.compiled import Compiled
@@ -26,7 +25,7 @@ from mjx_bench.physics.mjx_program import Execute
 from mjx_bench.physics.scene import compile_scene
 from mjx_bench.predicates import compile_goal
 from mjx_bench.shaping import compile_potential
-from mjx_bench.task import Rules, Task
+from mjx_bench.task import GOAL_ALONE, Task
 from mjx_bench.triggers import touches_judged
 
 # Before the first step there is no potential that the first could be compared with.
@@ -68,7 +67,7 @@ class TaskBraxEnv(Env):
             raise unknown_name("reward", reward, ("shaped", "sparse"))
         for what, there in (
             ("settles first", task.settle_steps),
-            ("has rules over time", task.rules != Rules()),
+            ("has rules over time", task.rules != GOAL_ALONE),
             ("is pushed", task.load_pushes is not None),
         ):
             if there:
@@ -76,17 +75,16 @@ class TaskBraxEnv(Env):
         self.task = task
         touches = touches_judged(task, [], engine="jax")
         scene = compile_scene(task.scene, touches, sensors=False)
-        fields = () if task.load_fields is None else task.load_fields(instances[0])
-        own, kept = split_fields(fields)
-        over = ending(task, scene.index)
+        own, kept = split_fields(task.fields_of(instances[0]))
+        success = compile_goal(task.goal, task.scene, scene.index)[1]
         stepper = JaxStepper(scene, own)
-        self._execute = Execute(stepper, action_mode or task.action_modes[0], task.substeps, 1, own, over, _TILE)
-        self._success = compile_goal(task.goal, task.scene, scene.index)[1]
+        self._execute = Execute(stepper, action_mode or task.action_modes[0], task.substeps, 1, own, success, _TILE)
+        self._success = success
         self._potential = compile_potential(task, scene.index) if reward == "shaped" else None
-        bank = Compiled(scene, self._execute, len(instances), over, kept)
+        bank = Compiled(scene, self._execute, len(instances), success, kept)
         states, reset = task.load_init_states(), task.load_reset(reset_seed)
         for lane, i in enumerate(instances):
-            bank.load(lane, states[i], reset, None if task.load_fields is None else task.load_fields(i))
+            bank.load(lane, states[i], reset, task.fields_of(i))
         lanes = np.arange(len(instances), dtype=np.int32)
         snapshots = [bank.snapshot(lane) for lane in lanes.tolist()]
         self._rows = jnp.array([s.arrays["state"] for s in snapshots])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mjx_bench.judged import Judged
 from mjx_bench.predicates import Test, compile_atom, compile_goal
 from mjx_bench.signals import SignalIndex, Signals
 from mjx_bench.task import GOAL_ALONE, Atom, Rules, Scene, Task
@@ -94,6 +95,10 @@ class Judge:
         over = standing.ended != RUNNING
         return Standing(*(numpy.where(over, a, b).astype(a.dtype) for a, b in zip(standing, new, strict=True)))
 
+    def step(self, standing: Standing, signals: Signals, lane: int) -> Standing:
+        """How one episode stands after one more step, whose signals are in row `lane`."""
+        return unstack(self.update(stack([standing]), signals.take(slice(lane, lane + 1))))[0]
+
     def _progress(self, signals: Signals, holds: Any) -> Any:
         score = self.rules.score
         if score is None:
@@ -120,7 +125,7 @@ class Judge:
         return (Verdict.TIMEOUT, "horizon") if at_horizon else None
 
 
-def judge_of(task: Task, index: SignalIndex) -> Judge | None:
+def judge_of(task: Task | Judged, index: SignalIndex) -> Judge | None:
     """The judge of a task with rules; None where the goal of an instant is all there is."""
     return None if task.rules == GOAL_ALONE else Judge(task.goal, task.rules, task.scene, index)
 

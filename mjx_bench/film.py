@@ -15,21 +15,17 @@ from typing import Any
 import numpy as np
 
 from mjx_bench.cases import Case
-from mjx_bench.checkers import START, Standing, ending, judge_of, stack, unstack
+from mjx_bench.checkers import START, Standing, judge_of
+from mjx_bench.engines import engine_of
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.events import apply_change
 from mjx_bench.fields import short, thaw
 from mjx_bench.judged import task_key, task_name
 from mjx_bench.physics.base import Physics, Pose, Snapshot
-from mjx_bench.physics.choice import make_physics
-from mjx_bench.physics.scene import signal_index
-from mjx_bench.policy import action_mode_for
 from mjx_bench.predicates import Test, compile_goal
 from mjx_bench.records import Record, Run, event_rank
 from mjx_bench.rollout import apply_push
-from mjx_bench.signals import Signals
 from mjx_bench.task import Push, Task
-from mjx_bench.triggers import touches_judged
 from mjx_bench.types import Arm, Verdict
 
 # Recorded in the event of a policy that sees, and no part of what happened to the lane.
@@ -176,22 +172,17 @@ def film_pair(run: Run, case: Case, task: Task) -> Footage:
         )
     settings = run.header.settings
     triggers = [] if case.trigger is None else [case.trigger]
-    touches = touches_judged(task, triggers, engine=settings["backend"])
-    index = signal_index(task.scene, touches)
-    _, success = compile_goal(task.goal, task.scene, index)
-    physics = make_physics(
+    physics = engine_of(
+        task,
         settings["backend"],
-        task.scene,
-        touches,
         1,
-        action_mode_for(settings["action_mode"], task),
-        task.substeps,
+        settings["action_mode"],
         interval=settings["query_interval"],
-        fields=() if task.load_fields is None else task.load_fields(case.init_state_index),
-        success=ending(task, index),
+        triggers=triggers,
+        row=case.init_state_index,
         tile=settings.get("tile"),
     )
-    again = _Again(run, case, task, physics, success)
+    again = _Again(run, case, task, physics, compile_goal(task.goal, task.scene, physics.index)[1])
     try:
         poses, fork = again.base(base)
         arms = {Arm.BASE: base.footage(poses)}
@@ -237,13 +228,13 @@ class _Again:
         self._judge = judge_of(task, physics.index)
         # How the arm that is being played stands after each step; a Dynamic arm goes on from its base's.
         self._standings: dict[int, Standing] = {0: START}
-        self._pushes = {} if task.load_pushes is None else task.load_pushes(case.init_state_index)
+        self._pushes = task.pushes_of(case.init_state_index)
         self._faithful = bool(run.header.settings["faithful"])
 
     def base(self, arm: _Recorded) -> tuple[list[Pose], Snapshot | None]:
         """The Base arm's poses, and the lane at its trigger."""
         case, task, physics = self._case, self._task, self._physics
-        fields = None if task.load_fields is None else task.load_fields(case.init_state_index)
+        fields = task.fields_of(case.init_state_index)
         physics.load(0, task.load_init_states()[case.init_state_index], task.load_reset(case.policy_seed), fields)
         for change in case.setup:
             apply_change(change, physics, 0, faithful=self._faithful)
@@ -306,8 +297,7 @@ class _Again:
         signals = self._physics.signals
         if self._judge is None:
             return bool(self._success(signals)[0])
-        one = Signals(**{f.name: getattr(signals, f.name)[:1] for f in dataclasses.fields(signals)})
-        (self._standings[step],) = unstack(self._judge.update(stack([self._standings[step - 1]]), one))
+        self._standings[step] = self._judge.step(self._standings[step - 1], signals, 0)
         return bool(self._standings[step].success)
 
     def _execute(self, actions: np.ndarray, pushes: Mapping[int, Push], done: int) -> Iterator[str]:

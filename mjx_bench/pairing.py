@@ -147,12 +147,11 @@ class PairRunner:
         """An arm at its beginning, with the chunks that it is to execute instead of new ones."""
         case = job.cases[0]
         state = self._init_states[case.init_state_index]
-        fields = None if self._task.load_fields is None else self._task.load_fields(case.init_state_index)
+        fields = self._task.fields_of(case.init_state_index)
         self._physics.load(lane, state, self._task.load_reset(case.policy_seed), fields)
         episode = self._rollout.begin(job.key)
         episode.stored_chunks = chunks
-        if self._task.load_pushes is not None:
-            episode.pushes = self._task.load_pushes(case.init_state_index)
+        episode.pushes = self._task.pushes_of(case.init_state_index)
         try:
             for change in case.setup:
                 apply_change(change, self._physics, lane, faithful=self._arms.faithful)

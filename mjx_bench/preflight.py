@@ -94,7 +94,7 @@ class Preflight:
         """Judges one case; never raises for what is wrong with its scene."""
         moved: tuple[str, ...] = ()
         state, reset = self._states[case.init_state_index], self._task.load_reset(case.policy_seed)
-        fields = {} if self._task.load_fields is None else self._task.load_fields(case.init_state_index)
+        fields = self._task.fields_of(case.init_state_index)
         try:
             natural = _Lane(self._scene, self._model, state, reset, fields).rest(self._colliding)
             lane = _Lane(self._scene, self._model, state, reset, fields)

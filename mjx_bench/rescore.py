@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mjx_bench.checkers import START, Judge, Standing, stack, unstack
+from mjx_bench.checkers import START, Judge, Standing, judge_of
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.judged import Judged, TaskKey, read_judged, task_key, task_name
 from mjx_bench.manifest import Case, Manifest
@@ -21,7 +21,6 @@ from mjx_bench.predicates import Test, compile_goal
 from mjx_bench.records import Record, Run, load_run, read_tasks
 from mjx_bench.scenario import Trigger
 from mjx_bench.signals import SignalIndex, Signals
-from mjx_bench.task import GOAL_ALONE
 from mjx_bench.triggers import compile_trigger, trigger_distance
 from mjx_bench.types import Arm, Verdict
 
@@ -127,8 +126,8 @@ def _tasks(run: Run, manifest: Manifest) -> dict[TaskKey, _Task]:
         if name not in data:
             raise BenchError(f"{path}: {unknown_name('task', name, data)}")
         task = read_judged(data[name], f"{path}: {name}")
-        judge = None if task.rules == GOAL_ALONE else Judge(task.goal, task.rules, task.scene, task.index)
-        tasks[key] = _Task(task, task.index, compile_goal(task.goal, task.scene, task.index)[1], judge)
+        success = compile_goal(task.goal, task.scene, task.index)[1]
+        tasks[key] = _Task(task, task.index, success, judge_of(task, task.index))
     return tasks
 
 
@@ -179,8 +178,7 @@ def _by_rules(task: _Task, judge: Judge, signals: Signals, steps: int) -> dict[s
     end: tuple[Verdict, str] | None = None
     step = 0
     for t in range(steps):
-        one = Signals(**{f.name: getattr(signals, f.name)[t : t + 1] for f in dataclasses.fields(signals)})
-        standing, step = unstack(judge.update(stack([standing]), one))[0], t + 1
+        standing, step = judge.step(standing, signals, t), t + 1
         if (end := judge.end(standing, at_horizon=False)) is not None:
             break
     last = end or judge.end(standing, at_horizon=True)

@@ -21,7 +21,7 @@ from mjx_bench.physics.base import Physics
 from mjx_bench.policy import ACTION_DIMS, Observation, Policy, action_mode_for
 from mjx_bench.predicates import Test
 from mjx_bench.seeds import policy_seed, query_seed
-from mjx_bench.signals import SignalIndex, Signals
+from mjx_bench.signals import SignalIndex
 from mjx_bench.task import Push, Task
 from mjx_bench.types import Verdict
 
@@ -299,8 +299,7 @@ class Rollout:
         """How the lanes stand after this step by the task's rules; None for a task without."""
         if self._judge is None:
             return None
-        every = self._physics.signals
-        signals = Signals(**{f.name: getattr(every, f.name)[ids] for f in dataclasses.fields(every)})
+        signals = self._physics.signals.take(ids)
         return unstack(self._judge.update(stack([e.standing for e in episodes]), signals))
 
     def _conclude(self, lane: int, e: Episode, standing: Standing) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mjx_bench.predicates import JOINT_PREDICATES, MEASURES, UP_HEIGHT, compile_atom
+from mjx_bench.predicates import JOINT_PREDICATES, UP_HEIGHT, compile_atom
 from mjx_bench.signals import SignalIndex, Signals
 from mjx_bench.task import Atom, Task
 
@@ -66,7 +66,7 @@ def _nearness(atom: Atom, task: Task, index: SignalIndex) -> Potential:
             return HALF_M / (HALF_M + below.__array_namespace__().maximum(below, 0.0))
 
         return up
-    if atom.predicate in JOINT_PREDICATES and atom.predicate not in MEASURES:
+    if atom.predicate in JOINT_PREDICATES:
         return _joint_nearness(atom, task, index)
     test = compile_atom(atom, task.scene, index)
     return lambda s: test(s) * 1.0

@@ -268,6 +268,14 @@ class Task:
     load_pushes: Callable[[int], Mapping[int, Push]] | None = None
     approached: str | None = None
 
+    def fields_of(self, row: int) -> Mapping[str, np.ndarray]:
+        """`load_fields` of an initial state; nothing where only the state differs."""
+        return {} if self.load_fields is None else self.load_fields(row)
+
+    def pushes_of(self, row: int) -> Mapping[int, Push]:
+        """`load_pushes` of an initial state; nothing where there are none."""
+        return {} if self.load_pushes is None else self.load_pushes(row)
+
     @property
     def atoms(self) -> tuple[Atom, ...]:
         """Everything that judging an episode reads."""

@@ -18,19 +18,17 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from mjx_bench.checkers import ending
+from mjx_bench.engines import engine_of
 from mjx_bench.env_observation import EnvObservation
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.observe.choice import choose_seen, make_renderer
 from mjx_bench.observe.pictures import Pictures, check_cameras
-from mjx_bench.physics.choice import choose, make_physics
-from mjx_bench.physics.scene import signal_index
+from mjx_bench.physics.choice import choose
 from mjx_bench.policy import ACTION_DIMS, NATIVE, Observation, PolicySpec, action_mode_for
 from mjx_bench.predicates import compile_goal, goal_index
 from mjx_bench.rollout import Episode, Rollout
 from mjx_bench.shaping import compile_potential
 from mjx_bench.task import Task
-from mjx_bench.triggers import touches_judged
 from mjx_bench.types import Verdict
 
 REWARDS = ("sparse", "shaped")
@@ -123,21 +121,11 @@ class TaskVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
 
         engine, _ = choose(backend)
         mode = action_mode_for(driver.spec.action_mode, task)
-        touches = touches_judged(task, [], engine=engine)
-        index = signal_index(task.scene, touches)
-        success = compile_goal(task.goal, task.scene, index)[1]
-        self._physics = make_physics(
-            engine,
-            task.scene,
-            touches,
-            num_envs,
-            mode,
-            task.substeps,
-            threads=threads,
-            interval=_INTERVAL,
-            fields=() if task.load_fields is None else task.load_fields(self._instances[0]),
-            success=ending(task, index),
+        self._physics = engine_of(
+            task, engine, num_envs, mode, interval=_INTERVAL, row=self._instances[0], threads=threads
         )
+        index = self._physics.index
+        success = compile_goal(task.goal, task.scene, index)[1]
         self._held.callback(self._physics.close)
         self._renderer = renderer
         self._size = image_size
@@ -255,11 +243,9 @@ class TaskVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
             at = self.draw(self._rngs[i]) if instances is None else int(instances[i])
             if not 0 <= at < len(self._states):
                 raise BenchError(f"instance {at}: {self.task.suite} {self.task.name} has 0..{len(self._states) - 1}")
-            fields = None if self.task.load_fields is None else self.task.load_fields(at)
-            self._physics.load(i, self._states[at], self._reset, fields)
+            self._physics.load(i, self._states[at], self._reset, self.task.fields_of(at))
             started[i] = self._rollout.begin(f"instance {at}")
-            if self.task.load_pushes is not None:
-                started[i].pushes = self.task.load_pushes(at)
+            started[i].pushes = self.task.pushes_of(at)
             self._instance[i], self._over[i], self._level[i] = at, False, np.nan
             self._episodes[i] = started[i]
         while settling := {i: e for i, e in started.items() if e.settle and e.verdict is None}:

@@ -12,20 +12,17 @@ import numpy as np
 
 from mjx_bench.arms import ArmResult, Arms, BaseJob
 from mjx_bench.cases import Case
-from mjx_bench.checkers import ending
+from mjx_bench.engines import engine_of
 from mjx_bench.errors import BenchError
 from mjx_bench.judged import TaskKey
 from mjx_bench.observe.choice import make_renderer
 from mjx_bench.observe.pictures import Pictures
 from mjx_bench.pairing import PairRunner
-from mjx_bench.physics.choice import make_physics
-from mjx_bench.physics.scene import signal_index
-from mjx_bench.policy import Carry, Observation, Policy, PolicySpec, action_mode_for
+from mjx_bench.policy import Carry, Observation, Policy, PolicySpec
 from mjx_bench.predicates import compile_goal
 from mjx_bench.rollout import PolicyMistake
 from mjx_bench.sessions import Meter
 from mjx_bench.task import Task
-from mjx_bench.triggers import touches_judged
 from mjx_bench.types import Arm, Verdict
 
 Report = Callable[[Case, Task, ArmResult], None]
@@ -130,25 +127,20 @@ def _run_task(
 ) -> None:
     wanted = sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in jobs)
     triggers = [case.trigger for job in jobs for case in job.cases if case.trigger is not None]
-    touches = touches_judged(task, triggers, engine=backend)
     lanes = min(lanes, wanted)
     with contextlib.ExitStack() as held:
         try:
-            index = signal_index(task.scene, touches)
-            _, success = compile_goal(task.goal, task.scene, index)
-            over = ending(task, index)
-            physics = make_physics(
+            physics = engine_of(
+                task,
                 backend,
-                task.scene,
-                touches,
                 lanes,
-                action_mode_for(policy.spec.action_mode, task),
-                task.substeps,
+                policy.spec.action_mode,
                 interval=arms.query_interval,
-                fields=() if task.load_fields is None else task.load_fields(jobs[0].cases[0].init_state_index),
-                success=over,
+                triggers=triggers,
+                row=jobs[0].cases[0].init_state_index,
             )
             held.callback(physics.close)
+            _, success = compile_goal(task.goal, task.scene, physics.index)
             pictures = _pictures(task, policy.spec, renderer, lanes, meter)
             if pictures is not None:
                 held.callback(pictures.close)

@@ -44,7 +44,9 @@ def run(options: Report, emit: Emit) -> int:
         summary = reference_summary(options.from_reference)
         _print(summary, to_json)
         if options.html is not None:
-            write_page(options.html, summary)
+            from mjx_bench.report import html_page
+
+            write_page(options.html, html_page.render(summary))
     else:
         raise BenchError("give either a results folder or --from-reference (a file of the reference), one of them")
     return 0
@@ -58,27 +60,31 @@ def show(directory: Path, emit: Emit | None, html: Path | None = None) -> bool:
     Returns whether every case that was asked for was scored: no arm void, none missing.
     """
     from mjx_bench.records import load_run
+    from mjx_bench.report import html_page
     from mjx_bench.report.evaluation import summarise_evaluation
+    from mjx_bench.report.html_media import damaged_note, gallery
     from mjx_bench.report.summary import summarise
 
     loaded = load_run(directory)
     summary = summarise(loaded) if len(loaded.arms) > 1 else summarise_evaluation(loaded)
     _print(summary, emit)
+    shown = gallery(loaded)
+    page = html_page.render(summary, loaded, shown)
     try:
-        save(loaded, summary)
+        save(loaded, summary, page)
+        if shown.damaged:
+            note(damaged_note(shown.damaged))
     except OSError as error:  # somebody else's folder can be scored too
         note(f"the report was not saved: {error}")
     if html is not None:
-        write_page(html, summary, loaded)
+        write_page(html, page)
     return not summary["void"] and not summary["incomplete"]
 
 
-def write_page(path: Path, summary: dict[str, Any], loaded: Run | None = None) -> None:
+def write_page(path: Path, page: str) -> None:
     """Writes the page where the user asked for it; `BenchError` where it cannot be written."""
-    from mjx_bench.report import html_page
-
     try:
-        path.write_text(html_page.render(summary, loaded), encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise BenchError(
             f"{path}: cannot write the page: {error.strerror or error}; free the path, or choose another one"
@@ -125,18 +131,15 @@ def reference_summary(path: Path) -> dict[str, Any]:
     return summarise_outcomes(pairs, unknown=unknown, notes=[note])
 
 
-def save(loaded: Run, summary: dict[str, Any]) -> None:
+def save(loaded: Run, summary: dict[str, Any], page: str) -> None:
     """Writes report.json, report.md, report.html and, where a relocation was run, pair.png into the results folder."""
-    from mjx_bench.report import html_page, plot, table
-    from mjx_bench.report.html_media import damaged_note, gallery
+    from mjx_bench.report import plot, table
 
     (loaded.directory / "report.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     (loaded.directory / "report.md").write_text(table.to_markdown(summary), encoding="utf-8")
-    (loaded.directory / PAGE).write_text(html_page.render(summary, loaded), encoding="utf-8")
+    (loaded.directory / PAGE).write_text(page, encoding="utf-8")
     written = ["report.json", "report.md", PAGE]
     pair = plot.choose_pair(loaded)
     if pair is not None:
         written.append(plot.plot_pair(loaded, pair, loaded.directory / "pair.png").name)
     note(f"{loaded.directory}: {', '.join(written)}")
-    if damaged := gallery(loaded).damaged:
-        note(damaged_note(damaged))

@@ -55,7 +55,7 @@ FLOORS = [
     },
     {"measures", "predicates", "judged"},
     {"checkers", "triggers", "rescore", "shaping"},
-    {"rollout"},
+    {"rollout", "engines"},
     {"arms", "pairing", "recording"},
     {"schedule", "workers", "inspection", "film", "board", "video", "rerun_export"}
     | {"env_observation", "vector_env", "single_env", "brax_env"},

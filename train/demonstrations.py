@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from mjx_bench.engines import engine_of
 from mjx_bench.observe.choice import make_renderer
 from mjx_bench.observe.pictures import Pictures
-from mjx_bench.physics.choice import make_physics
 from mjx_bench.policy import Observation, Policy
-from mjx_bench.predicates import compile_goal, goal_index, touches_of
+from mjx_bench.predicates import compile_goal, goal_index
 from mjx_bench.rollout import Episode, Rollout
 from mjx_bench.task import Task
 from mjx_bench.types import Verdict
@@ -90,7 +90,7 @@ class Demonstrator:
 
 def play(task: Task, policy: Policy, indices: Sequence[int], renderer: str) -> Iterator[Episode]:
     """Runs instances of a task to their ends on MuJoCo's own engine, `LANES` at a time."""
-    physics = make_physics("c", task.scene, touches_of(task.goal, task.scene), LANES, "osc_pose", task.substeps)
+    physics = engine_of(task, "c", LANES, policy.spec.action_mode, interval=INTERVAL)
     success = compile_goal(task.goal, task.scene, physics.index)[1]
     cameras, size = policy.spec.cameras, policy.spec.image_size
     pictures = (
@@ -104,8 +104,7 @@ def play(task: Task, policy: Policy, indices: Sequence[int], renderer: str) -> I
         for begin in range(0, len(indices), LANES):
             episodes = {}
             for lane, index in enumerate(indices[begin : begin + LANES]):
-                fields = task.load_fields(index) if task.load_fields else None
-                physics.load(lane, task.load_init_states()[index], task.load_reset(0), fields)
+                physics.load(lane, task.load_init_states()[index], task.load_reset(0), task.fields_of(index))
                 episodes[lane] = rollout.begin(f"{task.name} {index}")
             while any(e.verdict is None for e in episodes.values()):
                 rollout.tick(episodes)

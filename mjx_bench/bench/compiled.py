@@ -19,18 +19,15 @@ from mujoco import mjx
 
 from mjx_bench.bench.engine import EngineFigures, segments
 from mjx_bench.bench.figures import Spread
+from mjx_bench.engines import engine_of
 from mjx_bench.errors import BenchError
-from mjx_bench.physics.base import Physics
-from mjx_bench.physics.choice import make_physics
 from mjx_bench.physics.compiled import Compiled
 from mjx_bench.physics.mjx_compile import Program, compile_program, compiler_options
 from mjx_bench.physics.mjx_program import Execute
 from mjx_bench.physics.mjx_rows import STATE
-from mjx_bench.physics.scene import signal_index
-from mjx_bench.policy import Observation, Policy, action_mode_for
+from mjx_bench.policy import Observation, Policy
 from mjx_bench.predicates import compile_goal
 from mjx_bench.task import Reset, Task
-from mjx_bench.triggers import touches_judged
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,14 +53,9 @@ class CompiledLanes:
     """`lanes` lanes of a task on a compiled engine, announced and executed a chunk at a time, as a rollout does it."""
 
     def __init__(self, task: Task, backend: str, lanes: int, action_mode: str, interval: int, tile: int | None) -> None:
-        touches = touches_judged(task, (), engine=backend)
-        fields = {} if task.load_fields is None else task.load_fields(0)
-        self._success = compile_goal(task.goal, task.scene, signal_index(task.scene, touches))[1]
-        physics: Physics = make_physics(
-            backend, task.scene, touches, lanes, action_mode, task.substeps, interval=interval, fields=fields,
-            success=self._success, tile=tile,
-        )  # fmt: skip
+        physics = engine_of(task, backend, lanes, action_mode, interval=interval, tile=tile)
         assert isinstance(physics, Compiled)
+        self._success = compile_goal(task.goal, task.scene, physics.index)[1]
         self.physics = physics
         self.lanes = lanes
         self._task = task
@@ -78,8 +70,7 @@ class CompiledLanes:
         task = self._task
         count = len(task.load_init_states())
         for lane, state in enumerate(states):
-            fields = None if task.load_fields is None else task.load_fields(lane % count)
-            self.physics.load(lane, state, reset, fields)
+            self.physics.load(lane, state, reset, task.fields_of(lane % count))
 
     def observe(self, task: Task, step: int) -> Observation:
         """What a policy is told."""
@@ -220,7 +211,7 @@ def measure(
     Raises:
       BenchError: a lane failed, or a scene that the engine cannot simulate.
     """
-    ours = CompiledLanes(task, backend, lanes, action_mode_for(policy.spec.action_mode, task), query_interval, tile)
+    ours = CompiledLanes(task, backend, lanes, policy.spec.action_mode, query_interval, tile)
     program = ours.execute.program
     progress(f"compiled in {program.compile_s:.3g} s" + (", from the cache" if program.cached else ""))
     rates, against_bare = [], []

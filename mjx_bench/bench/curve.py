@@ -16,15 +16,12 @@ import jax
 import numpy as np
 
 from mjx_bench.bench.figures import Spread, peak_rss_mib
+from mjx_bench.engines import engine_of
 from mjx_bench.errors import BenchError
 from mjx_bench.physics.base import Physics
-from mjx_bench.physics.choice import make_physics
 from mjx_bench.physics.compiled import Compiled
-from mjx_bench.physics.scene import signal_index
 from mjx_bench.policy import ACTION_DIMS
-from mjx_bench.predicates import compile_goal
 from mjx_bench.task import Task
-from mjx_bench.triggers import touches_judged
 
 INTERVAL = 8  # control steps a query
 ACTION_MODE = "osc_pose"
@@ -52,7 +49,9 @@ def curves(
         points: list[dict[str, Any]] = []
         compiled: dict[str, Any] = {}
         for count in lanes:
-            with contextlib.closing(_physics(task, backend, count, tile)) as physics:
+            with contextlib.closing(
+                engine_of(task, backend, count, ACTION_MODE, interval=INTERVAL, tile=tile)
+            ) as physics:
                 if isinstance(physics, Compiled) and not compiled:
                     program = physics.program
                     compiled = {
@@ -72,16 +71,6 @@ def curves(
             return
 
 
-def _physics(task: Task, backend: str, lanes: int, tile: int | None) -> Physics:
-    touches = touches_judged(task, (), engine=backend)
-    success = compile_goal(task.goal, task.scene, signal_index(task.scene, touches))[1]
-    fields = {} if task.load_fields is None else task.load_fields(0)
-    return make_physics(
-        backend, task.scene, touches, lanes, ACTION_MODE, task.substeps, interval=INTERVAL, fields=fields,
-        success=success, tile=tile,
-    )  # fmt: skip
-
-
 def _rate(task: Task, physics: Physics, lanes: int, seconds: float, seed: int) -> Spread:
     """Control steps a second of all lanes together, query by query.
 
@@ -90,7 +79,7 @@ def _rate(task: Task, physics: Physics, lanes: int, seconds: float, seed: int) -
     """
     states, reset = task.load_init_states(), task.load_reset(seed)
     instances = range(min(lanes, len(states), 32))
-    own = [(states[i], None if task.load_fields is None else task.load_fields(i)) for i in instances]
+    own = [(states[i], task.fields_of(i)) for i in instances]
     for lane in range(lanes):
         state, fields = own[lane % len(own)]
         physics.load(lane, state, reset, fields)

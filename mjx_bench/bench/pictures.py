@@ -86,7 +86,7 @@ def task_poses(task: Task, lanes: int, seed: int) -> list[Pose]:
     poses = []
     for lane in range(lanes):
         index = lane % len(states)
-        physics.load(0, states[index], reset, task.load_fields(index) if task.load_fields else None)
+        physics.load(0, states[index], reset, task.fields_of(index))
         poses += physics.poses(np.zeros(1, np.int32))
     physics.close()
     return poses

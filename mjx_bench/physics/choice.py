@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import sys
@@ -138,6 +139,7 @@ def platform() -> str:
     return jax.default_backend()
 
 
+@functools.cache
 def _has_plugins() -> bool:
     """Whether anything is installed through which JAX would find an accelerator."""
     modules = any(importlib.util.find_spec(name) for name in ("jax_plugins", "libtpu"))

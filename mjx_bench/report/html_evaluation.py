@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from mjx_bench.report import html_plots
@@ -21,15 +20,11 @@ def headline(summary: Mapping[str, Any]) -> str:
     if summary["success_end"] != summary["rate"]:
         meaning = "everything else counts success at any step"
         rows.insert(0, ("Success at the last step", percent(summary["success_end"]), meaning))
-    body = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td><td>{escape(meaning)}</td></tr>'
-        for name, value, meaning in rows
-    )
     return (
         f'<section><h2>Result</h2><dl class="tiles"><div class="tile base"><dt>All tasks</dt>'
         f"<dd><b>{percent(summary['rate'])}</b> success"
         f"<span>{summary['successes']} of {summary['instances']} instances</span><span>{interval}</span></dd></div></dl>"
-        f'<table class="facts"><tbody>{body}</tbody></table></section>'
+        f"{html_plots.facts(rows)}</section>"
     )
 
 

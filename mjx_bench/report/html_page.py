@@ -17,19 +17,20 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-s
 _SHOWN_VOID = 40  # rows of reasons; the rest is in report.json
 
 
-def render(summary: Mapping[str, Any], run: Run | None = None) -> str:
+def render(summary: Mapping[str, Any], run: Run | None = None, shown: html_media.Gallery | None = None) -> str:
     """The page.
 
     Args:
       summary: what `summarise` or `summarise_outcomes` returned.
       run: the results folder; None for results that come from elsewhere, which have no settings and no pictures.
+      shown: its pictures, where they have been collected already.
     """
     title = table.title(dict(summary))
     sections = [
         html_evaluation.headline(summary) if "tasks" in summary else _headline(summary),
         _notes(summary["notes"]),
         html_evaluation.plots(summary) if "tasks" in summary else _plots(summary),
-        _gallery(run),
+        _gallery(run, shown),
         _numbers(summary),
         _void(summary),
         _settings(run),
@@ -87,14 +88,7 @@ def _headline(summary: Mapping[str, Any]) -> str:
         rows.insert(
             0, ("Success at the last step", ends, "Base and Dynamic; everything else counts success at any step")
         )
-    body = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td><td>{escape(meaning)}</td></tr>'
-        for name, value, meaning in rows
-    )
-    return (
-        f'<section><h2>Result</h2><dl class="tiles">{"".join(tiles)}</dl>'
-        f'<table class="facts"><tbody>{body}</tbody></table></section>'
-    )
+    return f'<section><h2>Result</h2><dl class="tiles">{"".join(tiles)}</dl>{html_plots.facts(rows)}</section>'
 
 
 def _tile(title: str, arm: str, summary: Mapping[str, Any]) -> str:
@@ -138,10 +132,10 @@ def _plots(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _gallery(run: Run | None) -> str:
+def _gallery(run: Run | None, shown: html_media.Gallery | None) -> str:
     if run is None:
         return ""
-    shown, title = html_media.gallery(run), "Pairs" if len(run.arms) > 1 else "Episodes"
+    shown, title = shown or html_media.gallery(run), "Pairs" if len(run.arms) > 1 else "Episodes"
     if not shown.figures and not shown.left_out and not shown.damaged:
         return (
             f"<section><h2>{title}</h2><p>There are no pictures of this run yet. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any
 
@@ -34,6 +34,15 @@ def event_name(event: str) -> str:
 def percent(rate: float | None) -> str:
     """A fraction in per cent; a dash for None."""
     return "–" if rate is None else f"{100 * rate:.1f}%"
+
+
+def facts(rows: Iterable[tuple[str, str, str]]) -> str:
+    """A table of names, values and what they mean."""
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td><td>{escape(meaning)}</td></tr>'
+        for name, value, meaning in rows
+    )
+    return f'<table class="facts"><tbody>{body}</tbody></table>'
 
 
 def profile(summary: Mapping[str, Any]) -> str:
