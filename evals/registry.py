@@ -7,8 +7,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mjx_bench.errors import unknown_name
-from mjx_bench.manifest import Case
+from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.manifest import OWN_SUITE, Case
 from mjx_bench.task import Task
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ def _roboquest() -> Native:
 _SOURCES: tuple[Callable[[], Any], ...] = (_libero, _tabletop, _robotworld, _roboquest)
 
 
+# Forms of a scene, the source's own first.
+FORMS = ("exact", "lean")
+
+
 def suites() -> tuple[str, ...]:
     """Names of the suites that "all" means, whether their package is installed or not."""
     return tuple(name for source in _SOURCES for name in source().suites())
@@ -69,13 +73,18 @@ def task_table(suite: str) -> list[dict[str, Any]]:
     return [{**vars(row), "goal": [str(atom) for atom in row.goal]} for row in _source(suite).task_table(suite)]
 
 
-def load_task(suite: str, index: int, *, seeds: Sequence[int] = ()) -> Task:
-    """The task `index` of `suite`; builds its scene if it is not in the cache, with resets for `seeds` in the same go."""
-    task: Task = _source(suite).load_task(suite, index, seeds=seeds)
-    return task
+def load_task(suite: str, index: int, *, seeds: Sequence[int] = (), form: str = "exact") -> Task:
+    """The task `index` of `suite`; builds its scene if it is not in the cache, with resets for `seeds` in the same go.
+
+    Args:
+      suite, index: which task.
+      seeds: policy seeds whose resets to have ready.
+      form: see `in_form`.
+    """
+    return in_form(_source(suite).load_task(suite, index, seeds=seeds), form)
 
 
-def load_case(case: Case, *, seeds: Sequence[int] = ()) -> Task:
+def load_case(case: Case, *, seeds: Sequence[int] = (), form: str = "exact") -> Task:
     """The task of a case, plain or varied, built as in `load_task`.
 
     Its suite and index are the case's; its name and version are those of the variant.
@@ -84,8 +93,27 @@ def load_case(case: Case, *, seeds: Sequence[int] = ()) -> Task:
       BenchError: no such task, a source that is not held (see `missing_source`), or a scene that does not build.
       MissingExtra: when the suite's package is not installed.
     """
-    task: Task = _source(case.task_suite_name).load_case(case, seeds=seeds)
-    return task
+    return in_form(_source(case.task_suite_name).load_case(case, seeds=seeds), form)
+
+
+def in_form(task: Task, form: str) -> Task:
+    """The task on another form of its scene.
+
+    Args:
+      task: as its source made it.
+      form: `exact`, as it is; `lean`, with few and simple collision shapes (`evals.libero.lean`).
+
+    Raises:
+      BenchError: an unknown form, or a task that has no lean one.
+    """
+    if form not in FORMS:
+        raise unknown_name("scene form", form, FORMS)
+    if form == "exact":
+        return task
+    if (lean_task := getattr(_source_of(task), "lean_task", None)) is None:
+        raise BenchError(f"scenes of {task.suite} have one form only; use --scene-form exact")
+    lean: Task = lean_task(task)
+    return lean
 
 
 def load_bddl(
@@ -149,6 +177,10 @@ def build(
         for source, wanted in by_source.items()
         for failure in source.build(wanted, seeds=seeds, workers=workers, progress=progress)
     ]
+
+
+def _source_of(task: Task) -> Any:
+    return _libero() if task.suite == OWN_SUITE else _source(task.suite)
 
 
 def _source(suite: str) -> Any:

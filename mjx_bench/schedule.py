@@ -58,6 +58,7 @@ class RunSettings:
       threads: worker threads; 0 for one a processor.
       backend: engine, `auto` or one of `physics.choice.ENGINES`.
       renderer: of the policy's pictures, `auto` or one of `observe.choice.RENDERERS`; not used for a policy without cameras.
+      scene_form: of the tasks that `load_task` returns, as recorded.
       replay, no_event, faithful, run_on: see `pairing.Arms`.
     """
 
@@ -68,6 +69,7 @@ class RunSettings:
     threads: int = 0
     backend: str = "auto"
     renderer: str = "auto"
+    scene_form: str = "exact"
     replay: bool = False
     no_event: bool = False
     faithful: bool = False
@@ -233,6 +235,7 @@ def _header(
             **dataclasses.asdict(arms),
             "backend": engine,
             "tile": tile_of(engine),
+            "scene_form": settings.scene_form,
             "action_mode": policy.spec.action_mode,
             **seen,
             "left_out": dict(chosen.left_out),

@@ -187,6 +187,7 @@ class Scene:
       load_textured_spec: the same with textures, for renderers; None when the scene has none to load.
       shown_groups: groups of geoms that cameras see; MuJoCo's own choice unless the source makes another.
       shown_sites: the sites that cameras see; every other site stays hidden.
+      exact: of a scene whose collision shapes are simplified, the one that it stands for; what is seen is the same in both.
     """
 
     key: str
@@ -200,6 +201,7 @@ class Scene:
     observed: tuple[str, ...] = ()
     shown_groups: tuple[int, ...] = (0, 1, 2)
     shown_sites: tuple[ShownSite, ...] = ()
+    exact: Scene | None = None
 
     @property
     def objects(self) -> tuple[str, ...]:

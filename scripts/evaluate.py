@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 from mjx_bench.errors import BenchError, unknown_name
@@ -38,7 +39,8 @@ def run(options: Eval, emit: Emit) -> int:
     registry.build(tasks, seeds=(pair.POLICY_SEED,), workers=pair.BUILDERS, progress=note)
     loaded = [registry.load_task(suite, index, seeds=(pair.POLICY_SEED,)) for suite, index in tasks]
     manifest = evaluation(loaded, options.instances, pair.POLICY_SEED)
-    return pair.carry_out(options, manifest, settings, policy, registry.load_case, emit)
+    load = functools.partial(registry.load_case, form=options.scene_form)
+    return pair.carry_out(options, manifest, settings, policy, load, emit)
 
 
 def chosen_tasks(suites: Sequence[str], names: Sequence[str]) -> list[tuple[str, int]]:

@@ -60,9 +60,11 @@ def run(options: Film, emit: Emit) -> int:
     if not videos and not frames and options.rerun is None:
         raise BenchError("nothing to make; say what: --video N, --frames N, --case ID, or --rerun ID")
 
+    from mjx_bench.records import load_run
     from mjx_bench.video import make_media
 
-    load = task_loader(options.bddl, options.bddl_init_states)
+    form = load_run(options.dir).header.settings.get("scene_form", "exact")
+    load = task_loader(options.bddl, options.bddl_init_states, form)
     if options.rerun is not None:
         print(_export(options, options.rerun, cameras, load))
     made = make_media(
@@ -80,18 +82,18 @@ def run(options: Film, emit: Emit) -> int:
     return 0
 
 
-def task_loader(bddl: Path | None, init_states: Path | None) -> LoadTask:
-    """Case to task, for the suites and for a task file of one's own."""
+def task_loader(bddl: Path | None, init_states: Path | None, form: str) -> LoadTask:
+    """Case to task in a form of its scene, for the suites and for a task file of one's own."""
     from evals import registry
     from mjx_bench.cases import OWN_SUITE, Case
     from mjx_bench.task import Task
 
     def load(case: Case) -> Task:
         if case.task_suite_name != OWN_SUITE:
-            return registry.load_case(case)
+            return registry.load_case(case, form=form)
         if bddl is None:
             raise BenchError(f"suite {OWN_SUITE!r} is a task file of your own; name it with --bddl")
-        return registry.load_bddl(bddl, init_states=init_states, seeds=(case.policy_seed,))
+        return registry.in_form(registry.load_bddl(bddl, init_states=init_states, seeds=(case.policy_seed,)), form)
 
     return load
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import sys
 from pathlib import Path
@@ -37,6 +38,8 @@ class Inspect:
     """Q, the actions executed before the policy is asked again."""
     horizon: int | None = None
     """H, the actions used of each answer; all that the policy returns if not given."""
+    scene_form: Literal["exact", "lean"] = "exact"
+    """Form of the scene, as `pair` takes it."""
     out: Path | None = None
     """Where to write the trajectories (.npz); runs/inspect/CASE.npz if not given."""
     viewer: Literal["auto", "never"] = "auto"
@@ -63,7 +66,7 @@ def run(options: Inspect, emit: Emit) -> int:
     if (reason := registry.missing_source(case)) is not None:
         raise BenchError(f"case {case.case_id!r} cannot be run: {reason}")
     one = dataclasses.replace(manifest, cases=(case,)).with_query_interval(options.query_interval)
-    task = load_tasks(one, registry.load_case)[task_key(case)]
+    task = load_tasks(one, functools.partial(registry.load_case, form=options.scene_form))[task_key(case)]
     views = inspect_case(case, task, policy, arms)
     path = options.out or Path("runs/inspect") / f"{case.case_id}.npz"
     _write(path, views)

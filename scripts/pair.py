@@ -88,10 +88,10 @@ def run(options: Pair, emit: Emit) -> int:
 
     def load(case: Case) -> Task:
         if case.task_suite_name != cases.OWN_SUITE:
-            return registry.load_case(case)
+            return registry.load_case(case, form=options.scene_form)
         if options.bddl is None:
             raise BenchError(f"suite {cases.OWN_SUITE!r} is a task file of your own; name it with --bddl")
-        return _own_task(options, case.policy_seed)
+        return registry.in_form(_own_task(options, case.policy_seed), options.scene_form)
 
     return carry_out(options, cases.select(manifest, options.limit), settings, policy, load, emit)
 
@@ -126,6 +126,7 @@ def begin(options: shared.RunOptions, **more: bool) -> tuple[RunSettings, Policy
         backend=options.backend,
         renderer=options.renderer,
         run_on=options.run_on,
+        scene_form=options.scene_form,
         **more,
     )
     schedule.check_settings(settings, policy)

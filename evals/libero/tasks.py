@@ -16,6 +16,7 @@ from evals.libero.assemble import assemble
 from evals.libero.bddl import Problem, parse_file
 from evals.libero.building import BuildFailure, Job, build_all
 from evals.libero.cache import Cache
+from evals.libero.lean import lean_task
 from evals.libero.package import TaskFiles
 from evals.libero.variants import find_variant, missing_source
 from mjx_bench.errors import BenchError, MissingExtra
@@ -229,6 +230,7 @@ __all__ = [
     "BuildFailure",
     "TaskRow",
     "build",
+    "lean_task",
     "load_bddl",
     "load_case",
     "load_task",

@@ -133,13 +133,14 @@ class SceneShapes:
 
 
 def load_shapes(scene: Scene) -> SceneShapes:
-    """Compiles the scene and reads its shapes.
+    """Compiles the scene and reads its shapes: those that are seen, where collisions are simplified.
 
     Raises:
       BenchError: a contact geom or a region that the scene names is not in its model.
     """
     import mujoco
 
+    scene = scene.exact or scene
     model = scene.load_spec().compile()
     roots = {_body_id(model, entity.body): name for name, entity in scene.entities.items()}
     robot_root = int(model.body_rootid[_body_id(model, scene.robot.hand_body)])
