@@ -28,7 +28,7 @@ from scripts import report
 from tests.test_report import SPEC, make_run
 
 EVIL = '<script>alert("1")</script>'
-VOID_ELEMENTS = {"meta", "img", "line", "circle", "rect", "br"}
+VOID_ELEMENTS = {"meta", "img", "line", "circle", "rect", "path", "br"}
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,17 @@ class Page(HTMLParser):
         return [attrs for name, attrs in self.elements if name == tag]
 
     @property
+    def plots(self) -> list[dict[str, Any]]:
+        return [attrs for attrs in self.all("svg") if attrs.get("class") == "plot"]
+
+    def inside(self, plot: str, tag: str) -> list[dict[str, Any]]:
+        """Elements of a plot, which ends where the next one begins."""
+        names = [attrs.get("id") if attrs.get("class") == "plot" else None for _, attrs in self.elements]
+        start = names.index(plot)
+        end = next((i for i, name in enumerate(names) if i > start and name is not None), len(names))
+        return [attrs for name, attrs in self.elements[start:end] if name == tag]
+
+    @property
     def words(self) -> str:
         return " ".join(" ".join(self.text).split())
 
@@ -111,12 +122,13 @@ def test_every_event_has_its_marks_at_its_rates(made):
     summary, page = summarise(made), page_of(made)
     groups = [*summary["events"].values(), summary]
     rates = [g[arm]["rate"] for g in groups for arm in ("base", "dynamic") if g[arm]["rate"] is not None]
-    circles = [c for c in page.all("circle") if c["class"] == "mark"]
+    circles = [c for c in page.inside("profile", "circle") if c["class"] == "mark"]
     assert [float(c["cx"].rstrip("%")) for c in circles] == pytest.approx([3 + 94 * r for r in rates], abs=1e-3)
-    bars = [r for r in page.all("rect") if r.get("class") == "mark"]
+    bars = [r for r in page.inside("partition", "rect") if r.get("class") == "mark"]
     shares = [n / g["pairs"] for g in groups for n in _in_order(g["outcomes"]) if n]
     assert [float(b["width"].rstrip("%")) for b in bars] == pytest.approx([94 * s for s in shares], abs=1e-3)
-    for plot in page.all("svg"):
+    assert page.plots
+    for plot in page.plots:
         assert plot["role"] == "img"
         labels = plot["aria-labelledby"].split()
         ids = [e.get("id") for e in (*page.all("title"), *page.all("desc"))]
@@ -230,7 +242,7 @@ def test_without_pictures_the_page_says_how_to_make_some(made, tmp_path):
 def test_a_run_without_a_scored_pair_has_a_page(tmp_path):
     page = page_of(make_run(tmp_path, [("target_relocation", None, None, None)]))
     assert "nothing to plot" in page.words
-    assert not page.all("svg")
+    assert not page.plots
 
 
 def test_a_fault_is_marked(tmp_path):
@@ -240,9 +252,9 @@ def test_a_fault_is_marked(tmp_path):
 
 
 def test_results_of_the_reference_have_a_page_too():
-    from mjx_bench.report.pairs import Scored
+    from mjx_bench.report.pairs import Labels, Scored
 
-    pairs = [("target_relocation", Scored((True, False), None, 3, None, None, None))]
+    pairs = [(Labels("target_relocation"), Scored((True, False), None, 3, None, None, None))]
     page = Page(html_page.render(summarise_outcomes(pairs, unknown={"first_response_step"}, notes=["n"])))
     assert "results of the reference" in page.words
     assert "Response coverage –" in page.words
@@ -252,11 +264,11 @@ def test_results_of_the_reference_have_a_page_too():
 def test_report_writes_the_page_beside_the_records_and_where_it_is_asked_to(tmp_path, capsys):
     run = make_run(tmp_path / "run")
     wanted = tmp_path / "page.html"
-    report.run(report.Report(dir=run.directory, html=wanted), lambda value: None)
+    report.run(report.Report((run.directory,), html=wanted), lambda value: None)
     assert wanted.read_text("utf-8") == (run.directory / "report.html").read_text("utf-8")
     assert wanted.read_text("utf-8").startswith("<!doctype html>")
     with pytest.raises(BenchError, match=r"its folder .* is not there; make it first"):
-        report.run(report.Report(dir=run.directory, html=tmp_path / "no" / "page.html"), lambda value: None)
+        report.run(report.Report((run.directory,), html=tmp_path / "no" / "page.html"), lambda value: None)
 
 
 def chromium() -> str:
@@ -279,7 +291,7 @@ async function look(frame) {{
     await new Promise(done => film.ontimeupdate = () => film.currentTime > 0 && done());
     film.pause();
   }}
-  const boxes = [...page.querySelectorAll("svg .mark")].map(mark => mark.getBoundingClientRect());
+  const boxes = [...page.querySelectorAll("#profile .mark, #partition .mark")].map(mark => mark.getBoundingClientRect());
   seen[frame.id] = {{
     width: root.clientWidth,
     needed: root.scrollWidth,

@@ -55,15 +55,15 @@ FLOORS = [
     },
     {"measures", "predicates", "judged"},
     {"checkers", "triggers", "rescore", "shaping"},
-    {"rollout", "engines"},
-    {"arms", "pairing", "recording"},
+    {"episode", "rollout", "engines"},
+    {"arms", "pairing", "recording", "passes", "settings"},
     {"schedule", "workers", "inspection", "film", "board", "video", "rerun_export"}
     | {"env_observation", "vector_env", "single_env", "brax_env"},
     {"bench", "cluster"},
 ]
 # Stand on records alone.
 BESIDE = {"stats", "report"}
-UNDER_BESIDE = {"types", "errors", "records", "stats", "report"}
+UNDER_BESIDE = {"types", "errors", "fields", "records", "stats", "report"}
 
 # Module or package to the only modules outside the standard library that it may reach, directly or through ours.
 LIGHT = {

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mjx_bench.records import VISUAL_EVENTS, Run, event_rank
-from mjx_bench.report.pairs import Pair, Scored, pairs_of
-from mjx_bench.stats import Outcomes, paired_bootstrap, ratio, wilson
+from mjx_bench.report.pairs import DIMENSIONS, Labels, Pair, Scored, pairs_of
+from mjx_bench.stats import Outcomes, macro, paired_bootstrap, ratio, split, wilson
+
+_SEVERITIES = ("low", "medium", "high")
 
 
-def summarise(run: Run) -> dict[str, Any]:
+def summarise(run: Run, missing_fails: bool = False) -> dict[str, Any]:
     """The report's JSON.
 
-    Rates and coverages are fractions of the scored pairs (both arms recorded, neither void); `delta_pp` and `delta_ci95` are
-    percentage points. A case that never reached its trigger is a real outcome and stays in. Ratios with an empty denominator
-    are None.
+    Rates and coverages are fractions of the scored pairs (both arms recorded, neither void); `delta_pp` and
+    `delta_ci95` are percentage points. A case that never reached its trigger is a real outcome and stays in. Ratios
+    with an empty denominator are None.
+
+    Args:
+      run: a results folder of pairs.
+      missing_fails: an arm that is missing or void counts as a failure, and its pair in every rate (protocol 5.2,
+        Lite).
 
     Returns:
-      The fields of `summarise_pairs` for all pairs, then `events` (the same by event), `policy`, `query_interval`,
-      `horizon` (actions a query returns), `cases` (asked for), `left_out` (cases that were not run, a count a reason),
-      `incomplete` (ids of cases with an arm missing), `void_arms` and `notes`.
+      The fields of `statistics_of` for all pairs, `void` (pairs), then the fields of `breakdown`, `policy`,
+      `query_interval`, `horizon` (actions a query returns), `cases` (asked for), `left_out` (cases that were not run, a
+      count a reason), `incomplete` (ids of cases with an arm missing), `void_arms` and `notes`.
     """
     pairs = pairs_of(run)
     by_event: dict[str, list[Pair]] = {}
@@ -34,8 +43,10 @@ def summarise(run: Run) -> dict[str, Any]:
         "horizon": settings.get("horizon"),
         "cases": len(pairs),
         "left_out": dict(settings.get("left_out", {})),
-        **summarise_pairs(pairs),
-        "events": {event: summarise_pairs(group) for event, group in by_event.items()},
+        **breakdown(
+            [(p.labels, p.terminal if missing_fails else p.scored) for p in pairs],
+            [] if missing_fails else [p.labels for p in pairs if p.void],
+        ),
         "incomplete": [p.case_id for p in pairs if not p.complete and not p.void],
         "void_arms": [
             {"case_id": r.case_id, "arm": str(r.arm), "reason": r.reason}
@@ -44,7 +55,9 @@ def summarise(run: Run) -> dict[str, Any]:
             if r.success is None
         ],
     }
-    return summary | {"notes": [*shard_notes(run), *_notes(summary, by_event, settings)]}
+    failed = sum(p.scored is None for p in pairs) if missing_fails else 0
+    notes = [f"{failed} pair(s) have an arm that is missing or void and counts as a failure"] if failed else []
+    return summary | {"notes": [*shard_notes(run), *notes, *_notes(summary, by_event, settings)]}
 
 
 def shard_notes(run: Run) -> list[str]:
@@ -55,50 +68,102 @@ def shard_notes(run: Run) -> list[str]:
 
 
 def summarise_outcomes(
-    pairs: Sequence[tuple[str, Scored]], *, unknown: Collection[str] = (), notes: Sequence[str] = ()
+    pairs: Sequence[tuple[Labels, Scored]], *, unknown: Collection[str] = (), notes: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The fields of `summarise` for pairs that come from elsewhere.
 
     Args:
-      pairs: (event, outcome) each, in the source's order.
+      pairs: what each is, and its outcome, in the source's order.
       unknown: steps of `Scored` that the source does not record; what follows from them is None.
       notes: what to know about the source.
     """
-    by_event: dict[str, list[Scored]] = {}
-    for event, scored in sorted(pairs, key=lambda p: event_rank(p[0])):
-        by_event.setdefault(event, []).append(scored)
     return {
         "policy": None,
         "query_interval": None,
         "horizon": None,
         "cases": len(pairs),
         "left_out": {},
-        **_statistics([scored for _, scored in pairs], 0, unknown),
-        "events": {event: _statistics(group, 0, unknown) for event, group in by_event.items()},
+        **breakdown(pairs, unknown=unknown),
         "incomplete": [],
         "void_arms": [],
         "notes": list(notes),
     }
 
 
-def summarise_pairs(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Counts, rates and intervals of a group of pairs; section 5.1 of the protocol.
+def breakdown(
+    pairs: Sequence[tuple[Labels, Scored | None]], void: Sequence[Labels] = (), unknown: Collection[str] = ()
+) -> dict[str, Any]:
+    """Statistics of all pairs and of every group of them.
+
+    Args:
+      pairs: what each is, and its outcome, None where it has none; in record order.
+      void: those that have none because an arm is void.
+      unknown: see `summarise_outcomes`.
 
     Returns:
-      `pairs` (scored), `void`, `base` and `dynamic` (`successes`, `rate`, `wilson95`), `success_any` and `success_end`
-      (rates of success at any step, which all else here counts, and at the last), `delta_pp`, `delta_ci95` (paired
-      bootstrap), `outcomes`, `conditional_regression`, `retained_performance`, `mcnemar_p`, `trigger_coverage`,
-      `response_coverage` (a later query by the dynamic arm), `common_response_coverage` (a later query at a step where both
-      arms queried, the reference's count) and `mean_stale_actions`.
+      The fields of `statistics_of` and `void` (pairs), for all; `events`, the same by event; `breakdowns`, the same by
+      suite, source, category, difficulty, severity and draw; `profiles`, for the same groups `pairs` and `delta_pp` of
+      each event; `category_macro` (unweighted means over categories, with their number in `categories`; None without
+      categories); and `split` (`event`, `points`: the largest difference between the Dynamic rates of an event's draws;
+      None without draws).
     """
-    scored = [s for s in (pair.scored for pair in pairs) if s is not None]
-    return _statistics(scored, sum(p.void for p in pairs))
+
+    def group(field: str, value: Any) -> dict[str, Any]:
+        own = [scored for labels, scored in pairs if getattr(labels, field) == value and scored is not None]
+        return statistics_of(own, unknown) | {"void": sum(getattr(labels, field) == value for labels in void)}
+
+    def profile(field: str, value: Any) -> dict[str, dict[str, Any]]:
+        own: dict[str, list[tuple[bool, bool]]] = {event: [] for event in events}
+        for labels, scored in pairs:
+            if getattr(labels, field) == value and scored is not None:
+                own[labels.event].append(scored.outcome)
+        counts = {event: Outcomes.count(outcomes) for event, outcomes in own.items()}
+        return {
+            e: {"pairs": o.pairs, "delta_pp": ratio(100 * (o.gained - o.regressed), o.pairs)} for e, o in counts.items()
+        }
+
+    def values(field: str) -> list[Any]:
+        found = {v for labels, _ in pairs if (v := getattr(labels, field)) is not None}
+        return sorted(found, key=lambda v: (_SEVERITIES.index(v) if v in _SEVERITIES else -1, v))
+
+    events = sorted(values("event"), key=event_rank)
+
+    scored = [s for _, s in pairs if s is not None]
+    by_draw: dict[str, dict[int, list[bool]]] = {}
+    by_category: dict[str, list[tuple[bool, bool]]] = {}
+    for labels, one in pairs:
+        if one is not None and labels.draw is not None:
+            by_draw.setdefault(labels.event, {}).setdefault(labels.draw, []).append(one.outcome[1])
+        if one is not None and labels.category is not None:
+            by_category.setdefault(labels.category, []).append(one.outcome)
+    widest = split({e: {d: sum(v) / len(v) for d, v in by_draw[e].items()} for e in sorted(by_draw, key=event_rank)})
+    means = macro(Outcomes.count(outcomes) for outcomes in by_category.values())
+    return {
+        **statistics_of(scored, unknown),
+        "void": len(void),
+        "events": {event: group("event", event) for event in events},
+        "breakdowns": {field: {str(v): group(field, v) for v in values(field)} for field in DIMENSIONS},
+        "profiles": {field: {str(v): profile(field, v) for v in values(field)} for field in DIMENSIONS},
+        "category_macro": {"categories": len(by_category), **means} if by_category else None,
+        "split": None if widest is None else {"event": widest[0], "points": 100 * widest[1]},
+    }
 
 
-def _statistics(scored: Sequence[Scored], void: int, unknown: Collection[str] = ()) -> dict[str, Any]:
+def statistics_of(scored: Sequence[Scored], unknown: Collection[str] = ()) -> dict[str, Any]:
+    """Counts, rates and intervals of a group of scored pairs; section 5.1 of the protocol.
+
+    Returns:
+      `pairs`, `base` and `dynamic` (`successes`, `rate`, `wilson95`), `success_any` and `success_end` (rates of success
+      at any step, which all else here counts, and at the last), `delta_pp`, `delta_ci95` (paired bootstrap),
+      `outcomes`, `conditional_regression`, `retained_performance`, `mcnemar_p`, `trigger_coverage`, `response_coverage`
+      (a later query by the dynamic arm), `common_response_coverage` (a later query at a step where both arms queried,
+      the reference's count), `mean_stale_actions`, `median_stale_actions`, `stale_actions` (number of them to pairs),
+      and `mean_progress` (of both arms, over the `pairs` whose task measures it).
+    """
     o = Outcomes.count(s.outcome for s in scored)
     interval = paired_bootstrap([int(d) - int(b) for b, d in (s.outcome for s in scored)])
     stale = [s.stale_actions for s in scored if s.stale_actions is not None]
+    progress = [s.progress for s in scored if s.progress is not None]
     ends = [s.end for s in scored if s.end is not None]
     end = Outcomes.count(ends) if len(ends) == len(scored) else None
 
@@ -117,7 +182,6 @@ def _statistics(scored: Sequence[Scored], void: int, unknown: Collection[str] = 
 
     return {
         "pairs": o.pairs,
-        "void": void,
         "base": arm(o.base_successes),
         "dynamic": arm(o.dynamic_successes),
         "success_any": {"base": o.base_rate, "dynamic": o.dynamic_rate},
@@ -133,17 +197,22 @@ def _statistics(scored: Sequence[Scored], void: int, unknown: Collection[str] = 
         "response_coverage": coverage("first_response_step"),
         "common_response_coverage": coverage("common_response_step"),
         "mean_stale_actions": ratio(sum(stale), len(stale)),
+        "median_stale_actions": statistics.median(stale) if stale else None,
+        "stale_actions": {str(n): count for n, count in sorted(Counter(stale).items())},
+        "mean_progress": {
+            "pairs": len(progress),
+            "base": sum(b for b, _ in progress) / len(progress) if progress else None,
+            "dynamic": sum(d for _, d in progress) / len(progress) if progress else None,
+        },
     }
 
 
 def _notes(summary: dict[str, Any], by_event: dict[str, list[Pair]], settings: Mapping[str, Any]) -> list[str]:
     notes = [f"{count} case(s) left out, and in no number here: {why}" for why, count in summary["left_out"].items()]
-    visual = [event for event in VISUAL_EVENTS if event in by_event]
     if settings.get("no_event"):
         notes.append(_a_a_note([p for pairs in by_event.values() for p in pairs if p.scored]))
-    elif not settings.get("sees_pictures", True) and visual:
-        scored = [s for event in visual for p in by_event[event] if (s := p.scored)]
-        notes.append(_visual_note(visual, scored, summary["policy"]))
+    else:
+        notes += visual_notes([p for pairs in by_event.values() for p in pairs], settings)
     if summary["incomplete"]:
         notes.append(f"{len(summary['incomplete'])} case(s) have an arm missing; run the same command again to finish")
     if summary["void"]:
@@ -161,11 +230,16 @@ def _a_a_note(pairs: Sequence[Pair]) -> str:
     return f"A/A run: nothing was changed at any trigger, and both arms of all {len(pairs)} pairs are equal to the bit"
 
 
-def _visual_note(visual: Sequence[str], scored: Sequence[Scored], policy: str) -> str:
+def visual_notes(pairs: Sequence[Pair], settings: Mapping[str, Any]) -> list[str]:
+    """What events that change only pictures did to a policy that sees none: nothing, or a fault."""
+    visual = [event for event in VISUAL_EVENTS if any(p.event == event for p in pairs)]
+    if settings.get("sees_pictures", True) or not visual:
+        return []
+    scored, policy = [s for p in pairs if p.event in visual and (s := p.scored)], settings.get("policy")
     names = " and ".join(visual) if len(visual) < 3 else ", ".join(visual)
     if changed := sum(s.outcome[0] != s.outcome[1] for s in scored):
-        return (
+        return [
             f"FAULT: {changed} pair(s) of {names} differ although {policy} cannot see pictures; "
             "an event that changes only pictures must change nothing here"
-        )
-    return f"{names}: delta is exactly zero because {policy} sees no pictures; this says nothing about robustness"
+        ]
+    return [f"{names}: delta is exactly zero because {policy} sees no pictures; this says nothing about robustness"]

@@ -1,22 +1,15 @@
-"""Paired statistics of Base and Dynamic outcomes, exact where the reference is exact. NumPy only.
-
-Formulas and recipes: section 5.1 of the LIBERO-MAX protocol. Rates are fractions in [0, 1]; a ratio with an empty
-denominator is None, never 0 and never NaN. Nothing is rounded here but the bootstrap, whose recipe says so.
-"""
+"""Counts of paired outcomes, the rates that follow from them, and exact tests. Section 5.1 of the LIBERO-MAX protocol."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
-
-import numpy as np
+from fractions import Fraction
+from itertools import accumulate
 
 Z_95 = 1.959963984540054
-# Replicates that the reference draws for run summaries and for tables.
-SUMMARY_REPLICATES = 2000
-TABLE_REPLICATES = 5000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,51 +112,50 @@ def mcnemar_exact(n01: int, n10: int) -> float | None:
     return min(1.0, 2 * total / 2**n)
 
 
-def paired_bootstrap(
-    differences: Sequence[int] | np.ndarray, replicates: int = SUMMARY_REPLICATES, seed: int = 0
-) -> tuple[float, float] | None:
-    """95% percentile interval of the mean difference, the reference's recipe bit for bit.
+def sign_flip_exact(differences: Iterable[int]) -> float | None:
+    """Exact two-sided sign-flip test of a mean paired difference of 0; None where no difference is other than 0.
 
-    Each replicate draws N indices with `random.Random(seed).randrange(N)`, one generator throughout; the means are
-    sorted, and the elements floor(0.025 (B - 1)) and floor(0.975 (B - 1)) are rounded to 6 decimals.
+    Under the hypothesis each difference is as likely as its negative. p is the probability that the sum of the differences
+    with random signs is at least as far from 0 as it is. For differences of -1, 0 and 1 this is McNemar's exact test; it
+    carries that test to the difference of two paired differences, which lies in -2..2 (an extension of ours).
 
     Args:
-      differences: integers [N], Dynamic minus Base in record order.
-      replicates: B.
-      seed: of the generator.
-
-    Returns:
-      (low, high) as fractions, None for N = 0.
+      differences: integers; a common factor changes nothing.
     """
-    values = np.asarray(differences, dtype=np.int64)
-    n = len(values)
+    sizes: Counter[int] = Counter()
+    observed = 0
+    for difference in differences:
+        observed += difference
+        if difference:
+            sizes[abs(difference)] += 1
+    n = sum(sizes.values())
     if n == 0:
         return None
-    sums = np.sort(_resampled_sums(values, replicates, seed))
-    low, high = sums[math.floor(0.025 * (replicates - 1))], sums[math.floor(0.975 * (replicates - 1))]
-    return round(int(low) / n, 6), round(int(high) / n, 6)
+    if observed == 0:
+        return 1.0
+    *rest, (most, count) = sorted(sizes.items(), key=lambda item: item[1])
+    sums = {0: 1}  # sum with signs to the number of patterns that give it, of all sizes but the commonest
+    for size, number in rest:
+        new: Counter[int] = Counter()
+        for k, ways in enumerate(_binomials(number)):
+            for total, before in sums.items():
+                new[total + size * (2 * k - number)] += before * ways
+        sums = dict(new)
+    # at_least[k]: patterns of the commonest size with k or more plus signs.
+    at_least = [*accumulate(reversed(_binomials(count)))][::-1]
+    upper = 0
+    for total, patterns in sums.items():
+        plus = max(0, math.ceil(Fraction(abs(observed) - total + most * count, 2 * most)))
+        upper += patterns * at_least[plus] if plus <= count else 0
+    return 2 * upper / 2**n
 
 
-def _resampled_sums(values: np.ndarray, replicates: int, seed: int) -> np.ndarray:
-    """Sums of `replicates` resamples, int64 [B], from the very numbers that `randrange` would draw.
-
-    `randrange(n)` takes the top bit_length(n) bits of one 32-bit word of the Mersenne Twister and draws again while the
-    result is n or more. NumPy's legacy generator, given Python's state, yields the same words by the million.
-    """
-    n = len(values)
-    state = random.Random(seed).getstate()[1]
-    words = np.random.RandomState()
-    words.set_state(("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0))
-    shift = np.uint32(32 - n.bit_length())
-    sums = np.empty(replicates, dtype=np.int64)
-    done, kept = 0, np.empty(0, dtype=np.uint32)
-    while done < replicates:
-        fresh = words.randint(0, 2**32, size=max(n, 1 << 18), dtype=np.uint32) >> shift
-        kept = np.concatenate([kept, fresh[fresh < n]])
-        rows = min(len(kept) // n, replicates - done)
-        sums[done : done + rows] = values[kept[: rows * n]].reshape(rows, n).sum(axis=1)
-        kept, done = kept[rows * n :], done + rows
-    return sums
+def _binomials(n: int) -> list[int]:
+    """C(n, k) for k = 0..n."""
+    row = [1]
+    for k in range(n):
+        row.append(row[-1] * (n - k) // (k + 1))
+    return row
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
