@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mjx_bench.cases import Case
+from mjx_bench.task import Task
 from mjx_bench.types import Arm, Verdict
 
 
@@ -22,6 +23,10 @@ class Arms:
       no_event: nothing changes at the trigger: both arms must come out equal (an A/A run).
       faithful: removed objects behave as in the reference.
       run_on: success does not end an episode.
+      delay: control steps from an observation to the first action that was chosen from it; the first query of an episode
+        has none. Until then, the actions chosen before go on.
+      cancel_on_change: actions that wait are dropped when the policy's observation changes at once (`observe.watching`).
+      restoration: what is done to the policy's pictures (`observe.repair`).
     """
 
     query_interval: int
@@ -30,6 +35,9 @@ class Arms:
     no_event: bool = False
     faithful: bool = False
     run_on: bool = False
+    delay: int = 0
+    cancel_on_change: bool = False
+    restoration: str = "off"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +84,8 @@ class ArmResult:
       common_response_step: first query at or after the event that the Base arm made as well (Dynamic only).
       progress: by the task's rules, in [0, 1]; None for a task without.
       wall_s: seconds from start to end, other lanes' work included; a measure of nothing but progress.
+      delay: as in `Arms`.
+      repair_s: seconds that the arm's own queries spent on their pictures, None without restoration.
     """
 
     arm: Arm
@@ -94,6 +104,8 @@ class ArmResult:
     common_response_step: int | None = None
     progress: float | None = None
     wall_s: float = 0.0
+    delay: int = 0
+    repair_s: float | None = None
 
     @property
     def first_response_step(self) -> int | None:
@@ -102,8 +114,37 @@ class ArmResult:
             return None
         return next((s for s in self.query_steps if s >= self.trigger_step), None)
 
+    @property
+    def stale_actions(self) -> int | None:
+        """Actions executed after the event that were chosen before it; None without a response."""
+        response = self.first_response_step
+        if response is None or self.trigger_step is None:
+            return None
+        return min(response + self.delay, self.end_step) - self.trigger_step
+
 
 Emit = Callable[[Case, ArmResult], None]
+Report = Callable[[Case, Task, ArmResult], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pass:
+    """Jobs of one task that are run in one way.
+
+    Attributes:
+      arms: how.
+      jobs: of the task.
+      report: receives every finished arm, from any thread.
+    """
+
+    arms: Arms
+    jobs: tuple[BaseJob, ...]
+    report: Report
+
+    @property
+    def wanted(self) -> int:
+        """Arms that are to be recorded."""
+        return sum(len(job.base_wanted) + len(job.dynamic_wanted) for job in self.jobs)
 
 
 def untriggered(base: ArmResult) -> ArmResult:

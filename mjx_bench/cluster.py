@@ -7,11 +7,14 @@ What comes out is the folder that a single process would have left.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
 import shutil
+import socket
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -23,17 +26,30 @@ from mjx_bench import runtime
 from mjx_bench.cases import Case, Manifest
 from mjx_bench.errors import BenchError, MissingExtra
 from mjx_bench.policy import Policy
+from mjx_bench.recording import Progress
 from mjx_bench.records import load_run
 from mjx_bench.records.merge import merge_runs
 from mjx_bench.records.reader import parse_lines, split_lines
-from mjx_bench.schedule import Progress, RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
 from mjx_bench.selection import Selection
+from mjx_bench.settings import RunSettings
 from mjx_bench.task import Task
 
 # Times that Ray starts a shard again after its worker died: a machine may go away, a crash that repeats is a fault.
 RESTARTS = 3
 
 _POLL_S = 1.0
+
+# Seconds that a machine has to accept a connection, and Ray to answer before something is said; Ray itself waits minutes.
+_CONNECT_S, _ANSWER_S = 5.0, 10.0
+
+# What a shard ended with, by the name of Ray's exception.
+_DEATHS = {
+    "WorkerCrashedError": f"its worker died {RESTARTS + 1} times",
+    "OutOfMemoryError": "its worker was ended for want of memory",
+    "NodeDiedError": "the machine that it ran on died",
+    "LocalRayletDiedError": "Ray's own process on this machine (raylet) died",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +75,7 @@ def run_on_ray(
     make_policy: Callable[[], Policy],
     cluster: Cluster,
     progress: Progress | None = None,
+    note: Callable[[str], None] = lambda line: None,
 ) -> None:
     """Runs what `out` lacks of the cases on a cluster.
 
@@ -66,7 +83,8 @@ def run_on_ray(
     most one a case. Shards of an earlier call that was interrupted go on, however large the cluster is now.
 
     Args:
-      cases, settings, load_task, progress: as for `schedule.run_pairs`; what is called in workers must be importable there.
+      cases, settings, load_task, progress, note: as for `schedule.run_pairs`; what is called in workers must be importable
+        there.
       out: results folder, on a file system that all machines share; shards are in `OUT.shards` until all are finished.
       make_policy: called once in each worker.
       cluster: where.
@@ -86,13 +104,19 @@ def run_on_ray(
             raise BenchError(
                 f"{out}: holds a run that is not finished; finish it without --launcher, or choose another folder"
             )
-        run_pairs(chosen, settings, out, load_task=load_task, policy=make_policy(), progress=progress)
+        run_pairs(chosen, settings, out, load_task=load_task, policy=make_policy(), progress=progress, note=note)
         return
+    if cluster.address is not None:
+        _check_address(cluster.address)
     settings = dataclasses.replace(settings, threads=settings.threads or 1)
     # A new one, even where RAY_ADDRESS names another.
     local = {"address": "local", "include_dashboard": False}
     where: dict[str, Any] = local if cluster.address is None else {"address": cluster.address}
     workers_see = {"PYTHONPATH": os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH"))))}
+    silent = f"Ray at {cluster.address or 'this machine'} does not answer yet; is it Ray that listens there?"
+    patience = threading.Timer(_ANSWER_S, note, [silent])
+    patience.daemon = True
+    patience.start()
     try:
         ray.init(
             **where,
@@ -102,9 +126,11 @@ def run_on_ray(
         )
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
         raise BenchError(f"no Ray cluster at {cluster.address or 'this machine'}: {error}") from error
+    finally:
+        patience.cancel()
     try:
         folders = _folders(out, _shards(ray, settings, cluster, len(chosen.manifest.cases)))
-        _run_all(ray, chosen, settings, folders, load_task, make_policy, cluster, progress)
+        _run_all(ray, chosen, settings, folders, load_task, make_policy, cluster, progress, note)
     finally:
         ray.shutdown()
     merge_runs(folders, out)
@@ -122,6 +148,20 @@ def _ray(*, local: bool) -> ModuleType:
     except ImportError:
         raise MissingExtra("--launcher ray needs Ray: pip install -e '.[cluster]'") from None
     return ray
+
+
+def _check_address(address: str) -> None:
+    """Raises `BenchError` where nothing listens at `host:port` or `ray://host:port`; other addresses are Ray's business."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+    except OSError as error:
+        raise BenchError(
+            f"no Ray cluster at {address}: {error.strerror or error}; start one there (ray start --head),"
+            " or correct --address"
+        ) from None
 
 
 def _shards(ray: ModuleType, settings: RunSettings, cluster: Cluster, cases: int) -> int:
@@ -162,6 +202,7 @@ def _run_all(
     make_policy: Callable[[], Policy],
     cluster: Cluster,
     progress: Progress | None,
+    note: Callable[[str], None],
 ) -> None:
     parent, count = folders[0].parent.resolve(), len(folders)
     sign = parent / f".{uuid.uuid4().hex}"
@@ -178,7 +219,7 @@ def _run_all(
         done = sum(len(tail.new()) for tail in tails)
         if progress is not None:
             progress(done, arms, None)
-        waiting = list(running)
+        waiting, said = list(running), set[str]()
         while waiting:
             ready, waiting = ray.wait(waiting, timeout=_POLL_S)
             for record in (record for tail in tails for record in tail.new()):
@@ -186,23 +227,30 @@ def _run_all(
                 if progress is not None:
                     progress(done, arms, record)
             for shard in ready:
-                _outcome(ray, shard, running[shard])
+                for line in _outcome(ray, shard, running[shard]):
+                    if line not in said:
+                        note(line)
+                        said.add(line)
     finally:
         sign.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            parent.rmdir()  # where no shard has begun
 
 
-def _outcome(ray: ModuleType, shard: Any, folder: Path) -> None:
-    """Raises what a shard ended with, as what it is."""
+def _outcome(ray: ModuleType, shard: Any, folder: Path) -> list[str]:
+    """What a shard had to say; raises what it ended with, as what it is."""
     try:
-        ray.get(shard)
+        lines: list[str] = ray.get(shard)
+        return lines
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, BenchError):
             raise error.cause from None
         raise
     except ray.exceptions.RayError as error:
+        what = _DEATHS.get(type(error).__name__, "Ray gave it up")
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise BenchError(
-            f"{folder}: its worker died {RESTARTS + 1} times ({str(error).splitlines()[0]}); finished work is kept,"
-            " the same command goes on from there"
+            f"{folder}: {what} ({said}); finished work is kept, the same command goes on from there"
         ) from None
 
 
@@ -213,14 +261,16 @@ def _run_shard(
     sign: Path,
     load_task: Callable[[Case], Task],
     make_policy: Callable[[], Policy],
-) -> None:
-    """One shard, in a worker."""
+) -> list[str]:
+    """One shard, in a worker; what there is to say of it."""
     if not sign.exists():
         raise BenchError(
             f"{folder}: {os.uname().nodename} does not see this folder; put --out on a file system that all machines share"
         )
     _wait_for_lock(folder)
-    run_pairs(shard, settings, folder, load_task=load_task, policy=make_policy())
+    notes: list[str] = []
+    run_pairs(shard, settings, folder, load_task=load_task, policy=make_policy(), note=notes.append)
+    return notes
 
 
 def _wait_for_lock(folder: Path, patience_s: float = 60.0) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from mjx_bench.cases import Case
 from mjx_bench.checkers import START, Standing, judge_of
 from mjx_bench.engines import engine_of
+from mjx_bench.episode import apply_push
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.events import apply_change
 from mjx_bench.fields import short, thaw
@@ -24,7 +26,6 @@ from mjx_bench.judged import task_key, task_name
 from mjx_bench.physics.base import Physics, Pose, Snapshot
 from mjx_bench.predicates import Test, compile_goal
 from mjx_bench.records import Record, Run, event_rank
-from mjx_bench.rollout import apply_push
 from mjx_bench.task import Push, Task
 from mjx_bench.types import Arm, Verdict
 
@@ -32,6 +33,7 @@ from mjx_bench.types import Arm, Verdict
 _OF_PICTURES = "pixel_change"
 
 _LANE = np.zeros(1, np.int32)
+_SAY_EVERY_S = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,13 +153,14 @@ def moments_of(run: Run, case_id: str) -> dict[str, int]:
     return moments | ({} if response is None else {"response": response}) | {"end": end}
 
 
-def film_pair(run: Run, case: Case, task: Task) -> Footage:
+def film_pair(run: Run, case: Case, task: Task, progress: Callable[[str], None] = lambda line: None) -> Footage:
     """Runs the arms of a recorded case again, with the recorded actions.
 
     Args:
       run: the results folder.
       case: one of its manifest's cases.
       task: its task.
+      progress: told a line before anything that takes long, and now and then what has been run.
 
     Raises:
       BenchError: an arm that cannot be run again, a task that is not the one that was run, or anything that comes out other
@@ -172,6 +175,9 @@ def film_pair(run: Run, case: Case, task: Task) -> Footage:
         )
     settings = run.header.settings
     triggers = [] if case.trigger is None else [case.trigger]
+    what = "both arms" if others else "the case"
+    first = "" if settings["backend"] == "c" else f"compiling a program of engine {settings['backend']}, then "
+    progress(f"{first}running {what} again")
     physics = engine_of(
         task,
         settings["backend"],
@@ -182,7 +188,7 @@ def film_pair(run: Run, case: Case, task: Task) -> Footage:
         row=case.init_state_index,
         tile=settings.get("tile"),
     )
-    again = _Again(run, case, task, physics, compile_goal(task.goal, task.scene, physics.index)[1])
+    again = _Again(run, case, task, physics, compile_goal(task.goal, task.scene, physics.index)[1], progress)
     try:
         poses, fork = again.base(base)
         arms = {Arm.BASE: base.footage(poses)}
@@ -219,8 +225,18 @@ class _Recorded:
 class _Again:
     """Both arms of a case, run again on a single lane and compared with what was recorded."""
 
-    def __init__(self, run: Run, case: Case, task: Task, physics: Physics, success: Test) -> None:
+    def __init__(
+        self,
+        run: Run,
+        case: Case,
+        task: Task,
+        physics: Physics,
+        success: Test,
+        progress: Callable[[str], None],
+    ) -> None:
         self._run = run
+        self._progress = progress
+        self._said = time.monotonic()
         self._case = case
         self._task = task
         self._physics = physics
@@ -272,6 +288,9 @@ class _Again:
         done = len(poses) - 1
         actions = arm.actions[done:].astype(np.float64)
         for step, fault in enumerate(self._execute(actions, self._pushes, done), done + 1):
+            if time.monotonic() - self._said >= _SAY_EVERY_S:
+                self._said = time.monotonic()
+                self._progress(f"arm {arm.record.arm}, step {step} of {len(arm.actions)}")
             self._expect(arm, f"step {step}", fault or "sound", "sound")
             hand = self._physics.signals.eef_pos[0].tolist()
             self._expect(arm, f"the hand's place after step {step}", hand, arm.eef_pos[step - 1].tolist())

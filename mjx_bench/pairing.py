@@ -19,13 +19,15 @@ import numpy as np
 
 from mjx_bench.arms import ArmResult, Arms, BaseJob, Emit, untriggered
 from mjx_bench.cases import Case
+from mjx_bench.episode import Episode
 from mjx_bench.errors import BenchError
 from mjx_bench.events import apply_change
 from mjx_bench.observe.pictures import Pictures, pixel_change
+from mjx_bench.observe.repair import Repair
 from mjx_bench.physics.base import Physics, Snapshot
 from mjx_bench.policy import Policy
 from mjx_bench.predicates import Test, goal_index
-from mjx_bench.rollout import Episode, Rollout
+from mjx_bench.rollout import Rollout
 from mjx_bench.signals import SignalIndex
 from mjx_bench.task import GOAL_ALONE, Task
 from mjx_bench.triggers import compile_trigger, trigger_distance
@@ -78,6 +80,8 @@ class PairRunner:
       stopped: polled between ticks; when it answers True, `run` returns with arms unfinished.
       judged: signals to keep with each arm; those that the goal reads if None.
       pictures: the policy's cameras, None for a policy that sees no pictures.
+      settled: Base arm's key to its state after settling, in lanes of this very engine; filled, and used to settle once
+        where several runners share it. None where there is no other.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class PairRunner:
         stopped: Callable[[], bool],
         judged: SignalIndex | None = None,
         pictures: Pictures | None = None,
+        settled: dict[str, Snapshot] | None = None,
     ) -> None:
         self._task = task
         self._physics = physics
@@ -98,6 +103,7 @@ class PairRunner:
         self._emit = emit
         self._stopped = stopped
         self._pictures = pictures
+        self._settled = settled
         self._rollout = Rollout(
             task,
             physics,
@@ -109,6 +115,9 @@ class PairRunner:
             self._after_step,
             run_on=arms.run_on,
             pictures=pictures,
+            delay=arms.delay,
+            watching=arms.cancel_on_change,
+            repair=None if arms.restoration == "off" else Repair(arms.restoration),
         )
         self._init_states = task.load_init_states()
         self._lanes: dict[int, _Run] = {}
@@ -126,6 +135,7 @@ class PairRunner:
             self._fill()
             self._rollout.tick({lane: run.episode for lane, run in self._lanes.items()})
             for lane, run in sorted(self._lanes.items()):
+                self._keep_settled(lane, run)
                 if run.abandoned or run.episode.verdict is not None:
                     del self._lanes[lane]
                     self._finish(run)
@@ -140,6 +150,12 @@ class PairRunner:
             elif self._waiting:
                 self._lanes[lane] = self._start_base(lane, self._waiting.popleft())
 
+    def _keep_settled(self, lane: int, run: _Run) -> None:
+        """A lane that has settled waits for its first query, so that every one is met here."""
+        e, key = run.episode, run.job.key
+        if self._settled is not None and key not in self._settled and not (e.settle or e.query_steps or e.verdict):
+            self._settled[key] = self._physics.snapshot(lane)
+
     def _start_base(self, lane: int, job: BaseJob) -> _Run:
         return self._start(lane, job, {} if job.stored is None else job.stored.chunks)
 
@@ -148,15 +164,19 @@ class PairRunner:
         case = job.cases[0]
         state = self._init_states[case.init_state_index]
         fields = self._task.fields_of(case.init_state_index)
-        self._physics.load(lane, state, self._task.load_reset(case.policy_seed), fields)
         episode = self._rollout.begin(job.key)
         episode.stored_chunks = chunks
         episode.pushes = self._task.pushes_of(case.init_state_index)
-        try:
-            for change in case.setup:
-                apply_change(change, self._physics, lane, faithful=self._arms.faithful)
-        except BenchError as error:
-            episode.finish(Verdict.VOID, f"setup could not be applied: {error}")
+        if self._settled is not None and job.key in self._settled:
+            self._physics.restore(lane, self._settled[job.key])
+            episode.skip_settling()
+        else:
+            self._physics.load(lane, state, self._task.load_reset(case.policy_seed), fields)
+            try:
+                for change in case.setup:
+                    apply_change(change, self._physics, lane, faithful=self._arms.faithful)
+            except BenchError as error:
+                episode.finish(Verdict.VOID, f"setup could not be applied: {error}")
         return _Run(job, episode, hashlib.sha256(state.tobytes()).hexdigest())
 
     def _start_dynamic(self, lane: int, base: _Run, hit: Hit) -> _Run:
@@ -168,6 +188,8 @@ class PairRunner:
         run = _Run(base.job, hit.episode, base.init_sha256, base, hit)
         self._physics.restore(lane, hit.snapshot)
         self._apply_event(lane, run, hit, hit.fork_sha256)
+        if self._arms.cancel_on_change:
+            self._rollout.watch({lane: run.episode})
         return run
 
     def _apply_event(self, lane: int, run: _Run, hit: Hit, arrived_at: str) -> None:
@@ -275,4 +297,6 @@ class PairRunner:
             event=run.event,
             progress=None if self._task.rules == GOAL_ALONE else float(e.standing.progress),
             wall_s=time.perf_counter() - e.started,
+            delay=self._arms.delay,
+            repair_s=e.repair_s,
         )

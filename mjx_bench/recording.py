@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from mjx_bench.arms import ArmResult
+from mjx_bench.arms import ArmResult, Report
 from mjx_bench.cases import Case, base_key
 from mjx_bench.records import Record, RunWriter
 from mjx_bench.task import Task
@@ -16,10 +16,20 @@ Progress = Callable[[int, int, Record | None], None]
 
 
 class Reporter:
-    """Turns arms into records, from any thread, and counts them."""
+    """Turns arms into records of one folder or several, from any thread, and counts them.
 
-    def __init__(self, writer: RunWriter, total: int, progress: Progress | None) -> None:
-        self._writer = writer
+    Args:
+      writers: the folders'.
+      horizons: H of each: of a chunk that was run with a larger one, what is over is not recorded.
+      total: arms of all folders.
+      progress: told of each record.
+    """
+
+    def __init__(
+        self, writers: Sequence[RunWriter], horizons: Sequence[int], total: int, progress: Progress | None
+    ) -> None:
+        self._writers = writers
+        self._horizons = horizons
         self._total = total
         self._progress = progress
         self._lock = threading.Lock()
@@ -27,15 +37,24 @@ class Reporter:
 
     def _tell(self, record: Record | None) -> None:
         if self._progress is not None:
-            self._progress(len(self._writer.done), self._total, record)
+            self._progress(sum(len(writer.done) for writer in self._writers), self._total, record)
 
-    def arm(self, case: Case, task: Task | None, result: ArmResult) -> None:
-        record = make_record(case, task, result)
-        with self._lock:
-            self._tell(self._writer.append(record, result.arrays))
+    def into(self, folders: Sequence[int]) -> Report:
+        """What records an arm in the folders of these indices."""
+
+        def report(case: Case, task: Task, result: ArmResult) -> None:
+            record = make_record(case, task, result)
+            for folder in folders:
+                arrays = dict(result.arrays)
+                if result.query_steps:
+                    arrays["chunks"] = arrays["chunks"][:, : self._horizons[folder]]
+                with self._lock:
+                    self._tell(self._writers[folder].append(record, arrays))
+
+        return report
 
 
-def make_record(case: Case, task: Task | None, result: ArmResult) -> Record:
+def make_record(case: Case, task: Task, result: ArmResult) -> Record:
     """The line of one finished arm."""
     scenario = case.scenario
     response = result.first_response_step if result.arm is Arm.DYNAMIC else None
@@ -52,12 +71,12 @@ def make_record(case: Case, task: Task | None, result: ArmResult) -> Record:
         trigger_distance_m=result.trigger_distance,
         first_response_step=response,
         common_response_step=result.common_response_step,
-        stale_actions=None if response is None or result.trigger_step is None else response - result.trigger_step,
+        stale_actions=result.stale_actions if result.arm is Arm.DYNAMIC else None,
         n_queries=len(result.query_steps),
         base_key=base_key(case),
         suite=case.task_suite_name,
         task_index=case.task_index,
-        task_name=case.task_name or (task.name if task else ""),
+        task_name=case.task_name or task.name,
         init_state_index=case.init_state_index,
         policy_seed=case.policy_seed,
         change_type=case.event,
@@ -68,5 +87,6 @@ def make_record(case: Case, task: Task | None, result: ArmResult) -> Record:
         fork_sha256=result.fork_sha256,
         init_sha256=result.init_sha256,
         progress=None if result.verdict is Verdict.VOID else result.progress,
-        timing={"wall_s": round(result.wall_s, 3)},
+        timing={"wall_s": round(result.wall_s, 3)}
+        | ({} if result.repair_s is None else {"repair_s": round(result.repair_s, 6)}),
     )

@@ -8,106 +8,28 @@ middle of a chunk, the last settling steps) wait for the rest, so that queries s
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from mjx_bench.checkers import START, Standing, judge_of, stack, unstack
+from mjx_bench.checkers import Standing, judge_of, stack, unstack
+from mjx_bench.episode import Episode, apply_push
 from mjx_bench.errors import BenchError
 from mjx_bench.observe.pictures import Pictures
+from mjx_bench.observe.repair import Repair
+from mjx_bench.observe.watching import notice, sights
 from mjx_bench.physics.base import Physics
 from mjx_bench.policy import ACTION_DIMS, Observation, Policy, action_mode_for
 from mjx_bench.predicates import Test
 from mjx_bench.seeds import policy_seed, query_seed
 from mjx_bench.signals import SignalIndex
-from mjx_bench.task import Push, Task
+from mjx_bench.task import Task
 from mjx_bench.types import Verdict
 
 
 class PolicyMistake(BenchError):
     """A policy broke its contract in a way that no other case would escape; the run stops."""
-
-
-@dataclasses.dataclass
-class Episode:
-    """One arm being run. Traces grow as it runs; a fork copies them.
-
-    Attributes:
-      key: what randomness is folded from; equal in both arms of a pair.
-      carry: the policy's memory after the last query.
-      pending: [n, A] actions still to execute, before the next query.
-      settle: control steps of `pending` that belong to the settling phase, before the policy acts.
-      stored_chunks: query step to [H, A]; a chunk recorded earlier is executed instead of a new one.
-      step: policy steps executed.
-      verdict, reason: how and why the arm ended, once it has.
-      success_step: steps after which the goal first held; success_end: whether it held after the last step.
-      signals: what the goal was judged by after each step, by `Signals` field.
-      pushes: policy step to the push that comes with it.
-      standing: how it stands by the task's rules.
-    """
-
-    key: str
-    carry: Any
-    pending: np.ndarray
-    settle: int = 0
-    stored_chunks: Mapping[int, np.ndarray] = dataclasses.field(default_factory=dict)
-    step: int = 0
-    verdict: Verdict | None = None
-    reason: str = ""
-    success_step: int | None = None
-    success_end: bool = False
-    started: float = dataclasses.field(default_factory=time.perf_counter)
-    query_steps: list[int] = dataclasses.field(default_factory=list)
-    chunks: list[np.ndarray] = dataclasses.field(default_factory=list)
-    actions: list[np.ndarray] = dataclasses.field(default_factory=list)
-    eef_pos: list[np.ndarray] = dataclasses.field(default_factory=list)
-    target_pos: list[np.ndarray] = dataclasses.field(default_factory=list)
-    signals: dict[str, list[np.ndarray]] = dataclasses.field(default_factory=dict)
-    pushes: Mapping[int, Push] = dataclasses.field(default_factory=dict)
-    standing: Standing = START
-
-    def fork(self) -> Episode:
-        """An independent copy that continues from here: same memory, same actions in flight, nothing stored to repeat."""
-        return dataclasses.replace(
-            self,
-            stored_chunks={},
-            pending=self.pending.copy(),
-            query_steps=list(self.query_steps),
-            chunks=list(self.chunks),
-            actions=list(self.actions),
-            eef_pos=list(self.eef_pos),
-            target_pos=list(self.target_pos),
-            signals={name: list(rows) for name, rows in self.signals.items()},
-            started=time.perf_counter(),
-        )
-
-    def finish(self, verdict: Verdict, reason: str) -> None:
-        self.verdict, self.reason = verdict, reason
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Traces for the record.
-
-        actions [T, A], eef_pos and target_pos [T, 3], chunks [n, H, A], query_steps [n], and the goal's signals as
-        `signals.<field>` [T, ...], those that it reads.
-        """
-        traces: dict[str, np.ndarray] = {
-            "actions": np.array(self.actions, np.float32),
-            "eef_pos": np.array(self.eef_pos, np.float64).reshape(-1, 3),
-            "target_pos": np.array(self.target_pos, np.float64).reshape(-1, 3),
-            "chunks": np.array(self.chunks, np.float32),
-            "query_steps": np.array(self.query_steps, np.int32),
-        }
-        return traces | {f"signals.{name}": np.array(rows) for name, rows in self.signals.items()}
-
-
-def apply_push(physics: Physics, lane: int, pushes: Mapping[int, Push], step: int) -> None:
-    """Begins the push that comes with a policy step, or ends the one that came with the step before."""
-    if (push := pushes.get(step)) is not None:
-        physics.edit(lane, [push])
-    elif (last := pushes.get(step - 1)) is not None:
-        physics.edit(lane, [Push(last.entity, np.zeros(3))])
 
 
 class Rollout:
@@ -124,6 +46,9 @@ class Rollout:
       after_step: called with (lane, episode) after each policy step before the first success.
       run_on: success does not end the episode; it runs to the horizon, and may be undone by then.
       pictures: the policy's cameras, None for a policy that sees no pictures.
+      delay: control steps from an observation to the first action that was chosen from it, see `Arms`.
+      watching: actions that wait are dropped when the observation changes at once.
+      repair: what is done to the pictures before the policy sees them.
     """
 
     def __init__(
@@ -139,6 +64,9 @@ class Rollout:
         *,
         run_on: bool = False,
         pictures: Pictures | None = None,
+        delay: int = 0,
+        watching: bool = False,
+        repair: Repair | None = None,
     ) -> None:
         self._task = task
         self._physics = physics
@@ -152,6 +80,9 @@ class Rollout:
         self._after_step = after_step
         self._run_on = run_on
         self._pictures = pictures
+        self._delay = delay
+        self._watching = watching
+        self._repair = repair
         self.control_steps = 0  # of all lanes, settling and repeated prefixes included
         target = task.trigger_entity
         self._target = None if target is None else physics.index.entity(target)
@@ -174,19 +105,23 @@ class Rollout:
 
     def tick(self, lanes: Mapping[int, Episode]) -> None:
         """One query and up to Q control steps of every running lane."""
-        self._query({lane: e for lane, e in lanes.items() if e.verdict is None and not len(e.pending)})
+        self._query({lane: e for lane, e in lanes.items() if e.verdict is None and not self._ready(e)})
         running = self._running(lanes)
         if running:
-            self._announce(running, [lanes[lane].pending[: self._interval] for lane in running])
+            ready = [lanes[lane].pending[: self._ready(lanes[lane])] for lane in running]
+            self._announce(running, [actions[: self._interval] for actions in ready])
         for _ in range(self._interval):
             if not running:
                 return
             self._step(np.array(running, np.int32), [lanes[lane] for lane in running])
             running = self._running(lanes)
 
-    @staticmethod
-    def _running(lanes: Mapping[int, Episode]) -> list[int]:
-        return [lane for lane, e in sorted(lanes.items()) if e.verdict is None and len(e.pending)]
+    def _ready(self, e: Episode) -> int:
+        """Actions to execute before the next query: the last `delay` of them bridge the time that its answer takes."""
+        return len(e.pending) if e.settle else max(len(e.pending) - self._delay, 0)
+
+    def _running(self, lanes: Mapping[int, Episode]) -> list[int]:
+        return [lane for lane, e in sorted(lanes.items()) if e.verdict is None and self._ready(e)]
 
     def _announce(self, running: Sequence[int], pending: Sequence[np.ndarray]) -> None:
         actions = np.zeros((len(running), self._interval, pending[0].shape[1]))
@@ -200,6 +135,7 @@ class Rollout:
             return
         episodes = [e for _, e in sorted(asking.items())]
         obs = self.observe(np.array(sorted(asking), np.int32), episodes)
+        obs, repaired = (obs, []) if self._repair is None else self._repair(obs)
         seeds = np.array([query_seed(e.key, len(e.chunks)) for e in episodes], np.uint64)
         try:
             answer = self._policy.act([e.carry for e in episodes], obs, seeds)
@@ -214,7 +150,7 @@ class Rollout:
                 self._query({lane: e})
             return
         actions, carries = self._checked(answer, len(episodes))
-        for e, chunk, carry in zip(episodes, actions, carries, strict=True):
+        for i, (e, chunk, carry) in enumerate(zip(episodes, actions, carries, strict=True)):
             chunk = e.stored_chunks.get(e.step, chunk)
             if not np.isfinite(chunk).all():
                 e.finish(Verdict.VOID, f"policy returned a value that is not finite at step {e.step}")
@@ -222,7 +158,13 @@ class Rollout:
             e.carry = carry
             e.query_steps.append(e.step)
             e.chunks.append(chunk)
-            e.pending = np.asarray(chunk[: self._interval], np.float64)
+            # A chunk's k-th action is for k steps after the observation, whatever is executed until it is known.
+            e.pending = np.concatenate(
+                [e.pending, chunk[len(e.pending) : self._interval + self._delay]], dtype=np.float64
+            )
+            if repaired:
+                e.repaired.append(repaired[i])
+                e.own_repairs += 1
 
     def _checked(self, answer: Any, n: int) -> tuple[np.ndarray, Sequence[Any]]:
         """The actions [n, H, A] and carries [n] of an answer; raises `PolicyMistake` for anything else."""
@@ -288,6 +230,21 @@ class Rollout:
             if e.verdict is None and e.step >= self._task.horizon:
                 done = e.success_step is not None
                 e.finish(Verdict.SUCCESS if done else Verdict.TIMEOUT, "goal" if done else "horizon")
+
+        if self._watching:
+            self.watch(dict(zip(ids.tolist(), episodes, strict=True)))
+
+    def watch(self, lanes: Mapping[int, Episode]) -> None:
+        """Looks at lanes after a step, or after an event, and drops what waits where the scene has changed at once."""
+        looking = {lane: e for lane, e in sorted(lanes.items()) if e.verdict is None and not e.settle}
+        if not looking:
+            return
+        obs = self.observe(np.array(list(looking), np.int32), list(looking.values()))
+        for e, now in zip(looking.values(), sights(obs), strict=True):
+            e.sight, changed = notice(e.sight, now)
+            if changed and self._ready(e):
+                e.pending = e.pending[: self._delay]
+                e.cancels.append(e.step)
 
     def _push(self, ids: np.ndarray, episodes: Sequence[Episode]) -> None:
         """Brings the pushes of this step to the lanes."""

@@ -20,15 +20,16 @@ from gymnasium.vector.utils import batch_space
 
 from mjx_bench.engines import engine_of
 from mjx_bench.env_observation import EnvObservation
+from mjx_bench.episode import Episode
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.observe.choice import choose_seen, make_renderer
 from mjx_bench.observe.pictures import Pictures, check_cameras
 from mjx_bench.physics.choice import choose
 from mjx_bench.policy import ACTION_DIMS, NATIVE, Observation, PolicySpec, action_mode_for
 from mjx_bench.predicates import compile_goal, goal_index
-from mjx_bench.rollout import Episode, Rollout
+from mjx_bench.rollout import Rollout
 from mjx_bench.shaping import compile_potential
-from mjx_bench.task import Task
+from mjx_bench.task import GOAL_ALONE, Task
 from mjx_bench.types import Verdict
 
 REWARDS = ("sparse", "shaped")
@@ -60,7 +61,7 @@ class TaskVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
 
     An environment terminates when its episode ends in success or failure, and is truncated at the task's horizon and when
     its simulation is void. `infos` has, of each environment that stepped or was reset, `instance` (which initial state it
-    runs), `steps`, and `success`, and of each that ended `verdict`.
+    runs), `steps`, and `success`, on a task with rules `progress` in [0, 1], and of each that ended `verdict` and `reason`.
 
     Args:
       task: what to do.
@@ -266,16 +267,21 @@ class TaskVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
         mask = np.zeros(self.num_envs, np.bool_)
         mask[ids] = True
         steps, success = np.zeros(self.num_envs, np.int64), np.zeros(self.num_envs, np.bool_)
-        verdict, ended = np.full(self.num_envs, None, object), np.zeros(self.num_envs, np.bool_)
+        progress, ended = np.zeros(self.num_envs), np.zeros(self.num_envs, np.bool_)
+        verdict, reason = np.full((2, self.num_envs), None, object)
         for i in ids.tolist():
             e = self._episodes[i]
             assert e is not None
-            steps[i], success[i] = e.step, e.verdict is Verdict.SUCCESS
+            steps[i], success[i], progress[i] = e.step, e.verdict is Verdict.SUCCESS, e.standing.progress
             if self._over[i]:
-                ended[i], verdict[i] = True, str(e.verdict)
+                ended[i], verdict[i], reason[i] = True, str(e.verdict), e.reason
         infos = {"instance": np.where(mask, self._instance, 0), "steps": steps, "success": success}
+        if self.task.rules != GOAL_ALONE:
+            infos["progress"] = progress
         infos |= {f"_{name}": mask.copy() for name in tuple(infos)}
-        return infos | ({"verdict": verdict, "_verdict": ended} if ended.any() else {})
+        if ended.any():
+            infos |= {"verdict": verdict, "reason": reason, "_verdict": ended, "_reason": ended.copy()}
+        return infos
 
     def render(self) -> tuple[np.ndarray, ...] | None:
         """What the first observed camera sees of each environment, uint8 [size, size, 3]; None without a render mode."""

@@ -120,7 +120,8 @@ def pairs(options: Pairs) -> dict[str, Any]:
     from mjx_bench.bench import figures
     from mjx_bench.bench import pairs as savings
     from mjx_bench.judged import task_key
-    from mjx_bench.schedule import RunSettings, check_settings, load_tasks
+    from mjx_bench.schedule import load_tasks
+    from mjx_bench.settings import RunSettings, check_settings
     from policies import registry as policies
 
     check_settings(RunSettings(options.policy, options.lanes, options.query_interval), policies.make(options.policy))
@@ -151,7 +152,8 @@ def workers(options: Workers) -> dict[str, Any]:
     from evals import registry
     from mjx_bench.bench import figures
     from mjx_bench.bench.workers import measure
-    from mjx_bench.schedule import RunSettings, check_settings, run_pairs
+    from mjx_bench.schedule import run_pairs
+    from mjx_bench.settings import RunSettings, check_settings
     from policies import registry as policies
 
     settings = RunSettings(options.policy, options.lanes, options.query_interval)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mjx_bench.errors import BenchError, MissingExtra
 from scripts import options as shared
@@ -27,14 +27,16 @@ class Engine:
     """The task, by index or by name."""
     backend: str = "auto"
     """Physics engine: c, jax, warp, or auto, which goes by the machine."""
+    scene_form: Literal["exact", "lean"] = "exact"
+    """Form of the scene, as `pair` takes it."""
     lanes: int = 32
     """Episodes that run side by side."""
     threads: int = 1
     """Engines side by side, each in a thread of its own with its part of the lanes; for the engine c."""
     seconds: float = 30.0
     """How long to measure."""
-    policy: str = "scripted.reactive"
-    """Where the actions come from; its own time is not counted."""
+    policy: str = "scripted.oracle"
+    """Where the actions come from (the expert for any task, if none is given); its own time is not counted."""
     json: bool = False
     """Print JSON instead of text."""
 
@@ -48,6 +50,7 @@ def engine(options: Engine) -> dict[str, Any]:
     from evals import registry
     from mjx_bench.bench import figures
     from mjx_bench.physics.choice import choose
+    from mjx_bench.schedule import check_actions
     from policies import registry as policies
 
     backend, _ = choose(options.backend)
@@ -56,8 +59,8 @@ def engine(options: Engine) -> dict[str, Any]:
     policy = policies.make(options.policy)
     index = shared.task_index(options.suite, options.task)
     task = registry.load_task(options.suite, index, seeds=(SEED,))
-    measure = _measure_c if backend == "c" else _measure_compiled
-    found, more = measure(options, backend, task, policy)
+    check_actions(policy.spec, [task])
+    found, more = (_measure_c if backend == "c" else _measure_compiled)(options, backend, task, policy)
     return {
         "suite": options.suite,
         "task": index,
@@ -79,20 +82,17 @@ def engine(options: Engine) -> dict[str, Any]:
 
 def _measure_c(options: Engine, backend: str, task: Task, policy: Policy) -> tuple[EngineFigures, dict[str, Any]]:
     """Of MuJoCo's own engine: nothing to compile, and LIBERO's environment where the task has one."""
+    from mjx_bench.bench.c_lanes import CLanes
     from mjx_bench.bench.engine import measure
     from mjx_bench.policy import action_mode_for
 
+    mode = action_mode_for(policy.spec.action_mode, task)
     with contextlib.ExitStack() as stack:
-        reference, missing = _reference(task, action_mode_for(policy.spec.action_mode, task), stack)
-        found = measure(
-            task,
-            policy,
-            lanes=options.lanes,
-            threads=options.threads,
-            seconds=options.seconds,
-            seed=SEED,
-            reference=reference,
+        reference, missing = _reference(task, mode, stack)
+        lanes = stack.enter_context(
+            contextlib.closing(CLanes(task, options.lanes, min(options.threads, options.lanes), mode))
         )
+        found = measure(task, policy, lanes, seconds=options.seconds, seed=SEED, reference=reference)
     theirs = found.vs_reference
     return found, {
         "threads": options.threads,
@@ -109,18 +109,22 @@ def _measure_compiled(
     options: Engine, backend: str, task: Task, policy: Policy
 ) -> tuple[EngineFigures, dict[str, Any]]:
     """Of an engine in XLA's hands."""
-    from mjx_bench.bench.compiled import measure
+    from mjx_bench.bench.compiled import CompiledLanes, against_stock
+    from mjx_bench.bench.engine import QUERY, measure
 
-    found, program = measure(
-        task, policy, backend=backend, lanes=options.lanes, seconds=options.seconds, seed=SEED, progress=note
-    )
+    with contextlib.closing(CompiledLanes(task, backend, options.lanes, policy.spec.action_mode, QUERY)) as lanes:
+        program = lanes.execute.program
+        note(f"compiled in {program.compile_s:.3g} s" + (", from the cache" if program.cached else ""))
+        found = measure(task, policy, lanes, seconds=options.seconds, seed=SEED, progress=note)
+        vs_stock, stock_note = against_stock(lanes)
+        tile = lanes.execute.tile
     return found, {
-        "tile": program.tile,
+        "tile": tile,
         "trace_s": round(program.trace_s, 2),
         "compile_s": round(program.compile_s, 2),
         "compile_cached": program.cached,
-        "ratio_vs_stock_xla_flags": None if program.vs_stock is None else float(f"{program.vs_stock:.4g}"),
-        "ratio_vs_stock_note": program.stock_note,
+        "ratio_vs_stock_xla_flags": None if vs_stock is None else float(f"{vs_stock:.4g}"),
+        "ratio_vs_stock_note": stock_note,
     }
 
 

@@ -11,7 +11,6 @@ import errno
 import importlib
 import io
 import os
-import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -39,6 +38,9 @@ try:
         report,
         rescore,
         sample,
+        stopping,
+        study,
+        sweep,
         tasks,
     )
 except KeyboardInterrupt:  # nothing has begun, and there is nothing to say
@@ -49,6 +51,8 @@ Command = (
     | Annotated[tasks.Tasks, tyro.conf.subcommand("tasks")]
     | Annotated[pair.Pair, tyro.conf.subcommand("pair")]
     | Annotated[evaluate.Eval, tyro.conf.subcommand("eval")]
+    | Annotated[sweep.Sweep, tyro.conf.subcommand("sweep")]
+    | Annotated[study.Study, tyro.conf.subcommand("study")]
     | Annotated[report.Report, tyro.conf.subcommand("report")]
     | Annotated[film.Film, tyro.conf.subcommand("film")]
     | Annotated[rescore.Rescore, tyro.conf.subcommand("rescore")]
@@ -66,6 +70,8 @@ _RUN: dict[type, Any] = {
     tasks.Tasks: tasks.run,
     pair.Pair: pair.run,
     evaluate.Eval: evaluate.run,
+    sweep.Sweep: sweep.run,
+    study.Study: study.run,
     report.Report: report.run,
     film.Film: film.run,
     rescore.Rescore: rescore.run,
@@ -82,14 +88,10 @@ _RUN: dict[type, Any] = {
 _ON_RECORDS = (report.Report, rescore.Rescore, merge.Merge)
 
 # Commands that go on from what an interrupted one has finished.
-_RESUMES = (demo.Demo, pair.Pair, evaluate.Eval, film.Film, build.Build)
+_RESUMES = (demo.Demo, pair.Pair, evaluate.Eval, sweep.Sweep, study.Study, film.Film, build.Build)
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 TERMINATED = 143  # 128 + SIGTERM
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: what a scheduler sends before it kills. Everything is left as an interrupt leaves it."""
 
 
 def parse(args: Sequence[str]) -> Any:
@@ -159,10 +161,6 @@ def check_opengl() -> None:
         ) from None
 
 
-def _terminate(number: int, frame: object) -> None:
-    raise Terminated
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of a process; see `reserve_stdout` for what `--json` does to it."""
     runtime.configure()
@@ -170,11 +168,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character must not cost a report
     args = sys.argv[1:] if argv is None else list(argv)
+    stop = stopping.Stopping()
+    with stop if threading.current_thread() is threading.main_thread() else contextlib.nullcontext():
+        return _obey(args, stop)
+
+
+def _obey(args: Sequence[str], stop: stopping.Stopping) -> int:
     options: Any = None
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
     try:
         options = parse(args)
+        if isinstance(options, _RESUMES):
+            stop.kept = "; what was finished is kept, and the same command goes on from there"
         if not isinstance(options, _ON_RECORDS):
             check_opengl()
         emit = output.reserve_stdout() if getattr(options, "json", False) else output.no_json
@@ -184,11 +188,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BenchError as error:
         print("mjx-bench: error:", " ".join(str(error).split()), file=sys.stderr)
         return 2
-    except KeyboardInterrupt as stop:
-        resumes = isinstance(options, _RESUMES)
-        goes_on = "; what was finished is kept, and the same command goes on from there" if resumes else ""
-        print(f"\nmjx-bench: interrupted{goes_on}", file=sys.stderr)
-        return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        print(f"\nmjx-bench: interrupted{stop.kept}", file=sys.stderr)
+        return TERMINATED if isinstance(interrupt, stopping.Terminated) else INTERRUPTED
     except BrokenPipeError:
         output.drop_stdout()
         return BROKEN_PIPE

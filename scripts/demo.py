@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from scripts import pair, report
+from scripts import chosen, report, running
 from scripts.output import Emit, note
 
 # (suite, index): five tasks of each, so that every event finds a task it is possible on and few scenes are built.
@@ -28,15 +28,15 @@ class Demo:
 
 def run(options: Demo, emit: Emit) -> int:
     """Samples, runs, films and reports each expert; 1 if a case could not be scored."""
-    from mjx_bench.schedule import RunSettings
+    from mjx_bench.settings import RunSettings
     from policies import registry as policies
 
-    manifest = pair.draw(TASKS, PAIRS, SEED)
+    manifest = chosen.draw(TASKS, PAIRS, SEED)
     scored = True
     for name in EXPERTS:
         out = options.out / name
         note(f"{name}: {PAIRS} pairs over {len({(c.task_suite_name, c.task_index) for c in manifest.cases})} tasks")
-        pair.evaluate(manifest, RunSettings(policy=name, lanes=8, query_interval=8), policies.make(name), out)
+        running.evaluate(manifest, {out: RunSettings(policy=name, lanes=8, query_interval=8)}, policies.make(name))
         _film(out)
         scored &= report.show(out, None)
     print("pages for a browser:")

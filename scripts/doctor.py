@@ -9,6 +9,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from mjx_bench import runtime
 from scripts.output import Emit, console
 
 PACKAGES = (
@@ -61,16 +62,24 @@ def examine() -> dict[str, Any]:
 
 
 def _backends() -> dict[str, Any]:
+    from mjx_bench.errors import BenchError
     from mjx_bench.physics import choice
 
-    uses, why = choice.choose("auto")
-    missing = choice.missing_warp()
-    return {
-        "auto": {"uses": uses, "why": why},
-        "c": {"available": True, "tile": None},
-        "jax": {"available": True, "tile": choice.tile_of("jax")},
-        "warp": {"available": not missing, "missing": missing or None, "tile": choice.tile_of("warp")},
-    }
+    found: dict[str, Any] = {}
+    # First, and as a run chooses: without loading JAX where that is not needed.
+    try:
+        uses, why = choice.choose("auto")
+        found["auto"] = {"uses": uses, "why": why}
+    except BenchError as error:
+        found["auto"] = {"uses": None, "why": str(error)}
+    for name, missing in {"c": "", "jax": choice.missing_jax(), "warp": choice.missing_warp()}.items():
+        tile = None
+        try:
+            tile = None if missing else choice.tile_of(name)
+        except BenchError as error:  # JAX loads, and does not start
+            missing = str(error)
+        found[name] = {"available": not missing, "missing": missing or None, "tile": tile}
+    return found
 
 
 def _renderers() -> dict[str, Any]:
@@ -88,13 +97,21 @@ def _renderers() -> dict[str, Any]:
 
 
 def _jax() -> dict[str, Any]:
-    import jax
+    """What JAX runs on and how physics is compiled; why not, where it does not work."""
+    from mjx_bench.errors import broken
 
-    from mjx_bench.physics.mjx_compile import MATMUL_PRECISION, compiler_options
+    try:
+        import jax
 
-    backend = jax.default_backend()
+        from mjx_bench.physics.mjx_compile import MATMUL_PRECISION, compiler_options
+
+        backend = jax.default_backend()
+    except Exception as error:  # whatever a broken installation raises
+        nothing: dict[str, Any] = {"platform": None, "devices": [], "compiler_options": {}, "matmul_precision": None}
+        return nothing | {"missing": broken("JAX", error)}
     return {
         "platform": backend,
+        "missing": None,
         "devices": [device.device_kind for device in jax.local_devices()],
         "compiler_options": compiler_options(backend),
         "matmul_precision": MATMUL_PRECISION,
@@ -109,11 +126,16 @@ def _version(package: str) -> str | None:
 
 
 def _folder(path: str | None) -> dict[str, Any]:
-    """Where a cache is and what it holds."""
+    """Where a cache is and what it holds; why nothing can be kept there, if that is so."""
     if path is None:
-        return {"folder": None, "files": 0, "megabytes": 0.0}
+        return {"folder": None, "files": 0, "megabytes": 0.0, "unwritable": None}
     files = [f for f in Path(path).rglob("*") if f.is_file()]
-    return {"folder": path, "files": len(files), "megabytes": round(sum(f.stat().st_size for f in files) / 1e6, 1)}
+    return {
+        "folder": path,
+        "files": len(files),
+        "megabytes": round(sum(f.stat().st_size for f in files) / 1e6, 1),
+        "unwritable": runtime.unwritable(Path(path)) or None,
+    }
 
 
 def lines(found: dict[str, Any]) -> list[str]:
@@ -121,10 +143,8 @@ def lines(found: dict[str, Any]) -> list[str]:
     out = []
     for kind in ("backends", "renderers"):
         auto = found[kind]["auto"]
-        uses = (
-            f"auto takes {auto['uses']}: {auto.get('why') or auto['platform']}" if "uses" in auto else auto["missing"]
-        )
-        out.append(f"{kind:<13}{uses}")
+        reason = auto.get("why") or auto.get("platform") or auto["missing"]
+        out.append(f"{kind:<13}auto takes {auto.get('uses') or 'none'}: {reason}")
         for name, state in found[kind].items():
             if name != "auto":
                 detail = state.get("platform") or (f"tiles of {state['tile']} lanes" if state.get("tile") else "")
@@ -133,8 +153,11 @@ def lines(found: dict[str, Any]) -> list[str]:
     jax = found["jax"]
     devices = ", ".join(sorted({f"{jax['devices'].count(d)} x {d}" for d in jax["devices"]}))
     options = ", ".join(f"{k}={v}" for k, v in jax["compiler_options"].items()) or "none"
-    out.append(f"{'jax':<13}{jax['platform']} ({devices})")
-    out.append(f"  compiler options {options}; matrix products in precision {jax['matmul_precision']}")
+    if jax["platform"] is None:
+        out.append(f"{'jax':<13}{jax['missing']}")
+    else:
+        out.append(f"{'jax':<13}{jax['platform']} ({devices})")
+        out.append(f"  compiler options {options}; matrix products in precision {jax['matmul_precision']}")
     out.append("packages     " + ", ".join(f"{n} {v}" for n, v in found["packages"].items() if v))
     if absent := [n for n, v in found["packages"].items() if v is None]:
         out.append(f"  not installed: {', '.join(absent)}")
@@ -143,5 +166,6 @@ def lines(found: dict[str, Any]) -> list[str]:
     given = ", ".join(f"{n}={v}" for n, v in found["environment"].items() if v is not None)
     out.append(f"environment  {given}")
     for name, cache in found["caches"].items():
-        out.append(f"cache {name:<7}{cache['folder']} ({cache['files']} files, {cache['megabytes']} MB)")
+        state = f"nothing can be kept: {cache['unwritable']}" if cache["unwritable"] else f"{cache['megabytes']} MB"
+        out.append(f"cache {name:<7}{cache['folder']} ({cache['files']} files, {state})")
     return out

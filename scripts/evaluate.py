@@ -7,13 +7,13 @@ import functools
 from collections.abc import Sequence
 
 from mjx_bench.errors import BenchError, unknown_name
+from scripts import chosen, running
 from scripts import options as shared
-from scripts import pair
 from scripts.output import Emit, note
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Eval(shared.RunOptions):
+class Eval(shared.OneRunOptions):
     """Run a policy on the first instances of tasks, as they are, and show its success rate on each.
 
     The same command again goes on where the last one ended.
@@ -34,13 +34,13 @@ def run(options: Eval, emit: Emit) -> int:
     from evals import registry
     from mjx_bench.cases import evaluation
 
-    settings, policy = pair.begin(options)
+    settings, policy = running.begin_one(options)
     tasks = chosen_tasks(shared.plain_suites(shared.flat(options.suite)), shared.flat(options.task))
-    registry.build(tasks, seeds=(pair.POLICY_SEED,), workers=pair.BUILDERS, progress=note)
-    loaded = [registry.load_task(suite, index, seeds=(pair.POLICY_SEED,)) for suite, index in tasks]
-    manifest = evaluation(loaded, options.instances, pair.POLICY_SEED)
+    registry.build(tasks, seeds=(chosen.POLICY_SEED,), workers=chosen.BUILDERS, progress=note)
+    loaded = [registry.load_task(suite, index, seeds=(chosen.POLICY_SEED,)) for suite, index in tasks]
+    manifest = evaluation(loaded, options.instances, chosen.POLICY_SEED)
     load = functools.partial(registry.load_case, form=options.scene_form)
-    return pair.carry_out(options, manifest, settings, policy, load, emit)
+    return running.carry_out(options, manifest, settings, policy, load, emit)
 
 
 def chosen_tasks(suites: Sequence[str], names: Sequence[str]) -> list[tuple[str, int]]:

@@ -121,6 +121,6 @@ def _export(options: Film, case_id: str, cameras: tuple[str, ...], load: LoadTas
     case = next(c for c in manifest.cases if c.case_id == case_id)
     task = load(case)
     shown = check_cameras(task, cameras)
-    footage = film_pair(loaded, case, task)
+    footage = film_pair(loaded, case, task, note)
     with contextlib.closing(make_renderer(name, task.scene, shown, RERUN_SIZE, RERUN_SIZE, LANES)) as renderer:
         return export_rerun(footage, renderer, path)

@@ -38,6 +38,8 @@ class Inspect:
     """Q, the actions executed before the policy is asked again."""
     horizon: int | None = None
     """H, the actions used of each answer; all that the policy returns if not given."""
+    backend: str = "auto"
+    """Physics engine, as `pair` takes it."""
     scene_form: Literal["exact", "lean"] = "exact"
     """Form of the scene, as `pair` takes it."""
     out: Path | None = None
@@ -53,11 +55,16 @@ def run(options: Inspect, emit: Emit) -> int:
     from evals import registry
     from mjx_bench.cases import load_manifest
     from mjx_bench.inspection import inspect_case
-    from mjx_bench.schedule import RunSettings, check_settings, load_tasks, task_key
+    from mjx_bench.judged import task_key
+    from mjx_bench.physics.choice import choose
+    from mjx_bench.schedule import check_actions, load_tasks
+    from mjx_bench.settings import RunSettings, check_settings
     from policies import registry as policies
 
     policy = policies.make(options.policy)
-    arms = check_settings(RunSettings(options.policy, 1, options.query_interval, options.horizon), policy)
+    settings = RunSettings(options.policy, 1, options.query_interval, options.horizon, backend=options.backend)
+    arms = check_settings(settings, policy)
+    backend, _ = choose(options.backend)
     manifest = load_manifest(options.manifest)
     cases = {c.case_id: c for c in manifest.cases}
     if options.case not in cases:
@@ -67,7 +74,10 @@ def run(options: Inspect, emit: Emit) -> int:
         raise BenchError(f"case {case.case_id!r} cannot be run: {reason}")
     one = dataclasses.replace(manifest, cases=(case,)).with_query_interval(options.query_interval)
     task = load_tasks(one, functools.partial(registry.load_case, form=options.scene_form))[task_key(case)]
-    views = inspect_case(case, task, policy, arms)
+    check_actions(policy.spec, [task])
+    if backend != "c":
+        note(f"compiling a program of engine {backend}, then running the case")
+    views = inspect_case(case, task, policy, arms, backend)
     path = options.out or Path("runs/inspect") / f"{case.case_id}.npz"
     _write(path, views)
     if options.json:

@@ -17,7 +17,7 @@ Names = Annotated[tuple[tuple[str, ...], ...], tyro.conf.UseAppendAction]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What every command that runs cases into a results folder is told."""
+    """What every command that runs cases into results folders is told."""
 
     policy: str
     """scripted.reactive, scripted.open_loop, zero, random, replay:DIR, seeing:NAME, or module:factory (your own)."""
@@ -33,10 +33,6 @@ class RunOptions:
     """GPUs of each shard on the cluster."""
     lanes: int = 8
     """Episodes of one scene that run side by side."""
-    query_interval: int = 8
-    """Q, the actions executed before the policy is asked again."""
-    horizon: int | None = None
-    """H, the actions used of each answer; all that the policy returns if not given."""
     threads: int = 0
     """Threads to use; 0 for all processors."""
     backend: str = "auto"
@@ -45,14 +41,30 @@ class RunOptions:
     """exact: scenes as their source has them; lean: LIBERO's with few and simple collision shapes, for --backend jax."""
     renderer: Literal["auto", "gl", "warp"] = "auto"
     """What takes pictures, for a policy that sees and for films: gl (OpenGL, the reference) or warp (ray tracing)."""
-    video: int = 0
-    """Cases to film when the run is done, arms side by side; regressions and failures first. They go into OUT/media."""
-    frames: int = 0
-    """Cases to take stills of, likewise."""
+    cancel_on_change: bool = False
+    """Drop the actions that wait, and ask again, when what the policy observes changes at once."""
     run_on: bool = False
     """Success does not end an episode: it runs to its horizon, and may be undone by then."""
     json: bool = False
     """Print the report as JSON instead of a table."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneRunOptions(RunOptions):
+    """Of these, what is told to a command that makes one results folder."""
+
+    query_interval: int = 8
+    """Q, the actions executed before the policy is asked again."""
+    horizon: int | None = None
+    """H, the actions used of each answer; all that the policy returns if not given."""
+    delay: int = 0
+    """Control steps from an observation to the first action chosen from it; the actions chosen before bridge them."""
+    restoration: Literal["off", "native", "always", "gated"] = "off"
+    """Repair of the policy's pictures: off; native: only measured; always; gated: those that show noise or occlusion."""
+    video: int = 0
+    """Cases to film when the run is done, arms side by side; regressions and failures first. They go into OUT/media."""
+    frames: int = 0
+    """Cases to take stills of, likewise."""
 
 
 def flat(names: Names) -> tuple[str, ...]:

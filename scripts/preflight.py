@@ -42,8 +42,9 @@ def run(options: Preflight, emit: Emit) -> int:
 
     from evals import registry
     from mjx_bench.cases import load_manifest, select
+    from mjx_bench.judged import task_key
     from mjx_bench.observe.choice import choose
-    from mjx_bench.schedule import load_tasks, task_key
+    from mjx_bench.schedule import load_tasks
 
     manifest = select(load_manifest(options.manifest), options.limit)
     left_out = {c.case_id: reason for c in manifest.cases if (reason := registry.missing_source(c)) is not None}

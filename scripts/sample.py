@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 
 from mjx_bench.errors import BenchError
+from scripts import chosen
 from scripts import options as shared
-from scripts import pair
 from scripts.output import Emit, note
 
 
@@ -36,7 +36,7 @@ def run(options: Sample, emit: Emit) -> int:
     suites, events = shared.plain_suites(shared.flat(options.suite)), shared.events(shared.flat(options.event))
     if not suites:
         raise BenchError("give --suite: which suites to draw from (mjx-bench tasks lists them)")
-    text = dump_manifest(pair.draw(pair.tasks_of(suites), options.pairs, options.seed, events))
+    text = dump_manifest(chosen.draw(chosen.tasks_of(suites), options.pairs, options.seed, events))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(text, encoding="utf-8")
     note(f"{options.out}: {options.pairs} pairs")

@@ -38,7 +38,8 @@ def main(threads: int) -> None:
     from evals.libero_max.sampler import sample_manifest
     from mjx_bench.cases import Manifest, dump_manifest
     from mjx_bench.records import Record, load_run
-    from mjx_bench.schedule import RunSettings, run_pairs
+    from mjx_bench.schedule import run_pairs
+    from mjx_bench.settings import RunSettings
     from mjx_bench.task import Task
     from policies.simple import Zero
 

@@ -10,13 +10,16 @@ import types
 import numpy as np
 import pytest
 
-from mjx_bench.bench import engine, pairs, where, workers
+from evals import registry
+from mjx_bench.bench import c_lanes, engine, pairs, where, workers
 from mjx_bench.bench.figures import Spread, machine, peak_rss_mib
 from mjx_bench.cases import base_key
 from mjx_bench.errors import BenchError, MissingExtra
 from mjx_bench.records import load_run
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
 from mjx_bench.sessions import Session
+from mjx_bench.settings import RunSettings
+from policies.reference.oracle import Oracle
 from policies.simple import Zero
 from scripts import bench_engine
 from tests.libero_oracle import needs_libero
@@ -98,9 +101,8 @@ class OneEpisode:
 def test_bare_mujoco_arrives_at_our_bits_over_episodes_that_end(threads: int):
     task = libero_task("libero_object", 0)
     reference = OneEpisode()
-    found = engine.measure(
-        task, Zero(), lanes=3, threads=threads, seconds=0.01, query_interval=2, seed=SEED, reference=reference
-    )
+    with contextlib.closing(c_lanes.CLanes(task, 3, threads, "osc_pose")) as lanes:
+        found = engine.measure(task, Zero(), lanes, seconds=0.01, query_interval=2, seed=SEED, reference=reference)
     assert found.vs_raw.count == 3
     assert found.episodes == len(reference.states) == 1
     assert reference.executed == task.settle_steps + 2 * 4, "settling, the segment that warms up, and three"
@@ -108,16 +110,42 @@ def test_bare_mujoco_arrives_at_our_bits_over_episodes_that_end(threads: int):
 
 
 def test_another_model_than_ours_is_not_measured_against(monkeypatch: pytest.MonkeyPatch):
-    real = engine._as_reset
+    real = c_lanes._as_reset
 
     def heavier(scene, reset):
         model = real(scene, reset)
         model.body_mass[:] *= 1.01
         return model
 
-    monkeypatch.setattr(engine, "_as_reset", heavier)
-    with pytest.raises(BenchError, match="arrived at another state"):
-        engine.measure(libero_task("libero_object", 0), Zero(), lanes=1, seconds=0.01, query_interval=1, seed=SEED)
+    monkeypatch.setattr(c_lanes, "_as_reset", heavier)
+    task = libero_task("libero_object", 0)
+    with (
+        contextlib.closing(c_lanes.CLanes(task, 1, 1, "osc_pose")) as lanes,
+        pytest.raises(BenchError, match="arrived at another state"),
+    ):
+        engine.measure(task, Zero(), lanes, seconds=0.01, query_interval=1, seed=SEED)
+
+
+@pytest.mark.parametrize(("suite", "mode"), [("robotworld", "rotors"), ("roboquest", "osc_pose")])
+def test_bare_mujoco_arrives_at_our_bits_on_tasks_with_rules(suite: str, mode: str):
+    """Each lane has masses and sizes of its own, which bare MuJoCo must have too."""
+    task = registry.load_task(suite, 0)
+    assert not np.array_equal(task.fields_of(0)["body_mass"], task.fields_of(1)["body_mass"])
+    with contextlib.closing(c_lanes.CLanes(task, 3, 2, mode)) as lanes:
+        found = engine.measure(task, Oracle(), lanes, seconds=0.01)
+    assert found.vs_raw.count >= engine.LEAST
+    assert found.episodes == 1
+
+
+def test_an_episode_is_over_where_the_rules_end_it():
+    """Rotors that stop: the goal does not hold, and yet nothing is left to measure."""
+    task = registry.load_task("robotworld", 0)
+    with contextlib.closing(c_lanes.CLanes(task, 2, 1, "rotors")) as lanes:
+        lanes.load([task.load_init_states()[i] for i in range(2)], task.load_reset(0))
+        lanes.run(np.full((1, 2, 4), -1.0))
+        assert lanes.ended() == 0.0
+        lanes.run(np.full((99, 2, 4), -1.0))
+        assert lanes.ended() == 1.0
 
 
 def test_without_libero_its_ratio_is_null_and_says_why(monkeypatch: pytest.MonkeyPatch):
@@ -252,6 +280,7 @@ def test_figures():
         (["engine", "--suite", "libero_object", "--seconds", "0"], "--seconds 0.0 is no time"),
         (["engine", "--suite", "libero_objekt"], "did you mean libero_object"),
         (["engine", "--suite", "libero_object", "--policy", "zer"], "did you mean zero"),
+        (["engine", "--suite", "robotworld", "--policy", "scripted.reactive"], "robotworld task 0 takes rotors"),
         (["pairs", "--manifest", "none.json"], "none.json: cannot read the manifest"),
         (["workers", "--manifest", "none.json", "--threads", "1"], "--threads 1 is too small"),
         ([], "Expected one of"),

@@ -1,9 +1,8 @@
-"""`bench engine` on compiled engines and `bench curve`: they run and say what they promise. How fast, no test asks."""
+"""`bench engine` on compiled engines: it runs and says what it promises. How fast, no test asks."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -20,10 +19,8 @@ def printed(command: str, *more: str) -> dict:
     return json.loads(done.stdout)
 
 
-def engine(backend: str, lanes: int) -> dict:
-    return printed(
-        f"bench engine --suite tabletop --task pick_place --backend {backend} --lanes {lanes} --seconds 0.1 --json"
-    )
+def engine(backend: str, lanes: int, task: str = "tabletop --task pick_place") -> dict:
+    return printed(f"bench engine --suite {task} --backend {backend} --lanes {lanes} --seconds 0.1 --json")
 
 
 def test_the_engine_c_prints_the_same_keys_and_says_why_some_are_null():
@@ -51,36 +48,13 @@ def test_a_compiled_engine_is_measured_against_bare_mjx_and_stock_settings(backe
     assert found["versions"]["jax"]
 
 
-def test_a_curve_has_a_point_for_every_number_of_lanes_and_a_picture(tmp_path: Path):
-    picture = tmp_path / "curve.svg"
-    found = printed(
-        "bench curve --suite tabletop --task press_button --backend c --lanes 4 1 --seconds 0.1 --json",
-        "--plot",
-        str(picture),
-    )
-    (curve,) = found["curves"]
-    assert curve["backend"] == "c"
-    assert [point["lanes"] for point in curve["points"]] == [1, 4]
-    for point in curve["points"]:
-        low, high = point["range"]
-        assert 0 < low <= point["control_steps_per_s"] <= high
-        assert point["physics_steps_per_s"] == pytest.approx(10 * point["control_steps_per_s"], rel=1e-3)
-        assert point["peak_rss_mib"] > 0
-    assert found["pictures"] == []
-    assert picture.read_text().startswith("<?xml")
-
-
 @pytest.mark.slow
-def test_a_curve_of_compiled_engines_has_one_for_each_tile_and_pictures_of_the_same_lanes():
-    if missing_warp():
-        pytest.skip(missing_warp())
-    found = printed(
-        "bench curve --suite tabletop --task press_button --backend jax --lanes 1 8 --tile 4 8"
-        " --seconds 0.1 --pictures 32 --json"
-    )
-    assert [(curve["backend"], curve["tile"]) for curve in found["curves"]] == [("jax", 4), ("jax", 8)]
-    assert all(curve["compile_s"] > 0 for curve in found["curves"])
-    assert [(row["lanes"], row["size"]) for row in found["pictures"]] == [(1, 32), (8, 32)]
+@pytest.mark.parametrize("suite", ["robotworld", "roboquest"])
+def test_tasks_with_rules_are_measured_too(suite: str):
+    found = engine("jax", 8, suite)
+    assert set(found) >= PROMISED
+    assert (found["suite"], found["policy"]) == (suite, "scripted.oracle")
+    assert found["segments"] >= 3
 
 
 @pytest.mark.parametrize(
@@ -89,10 +63,6 @@ def test_a_curve_of_compiled_engines_has_one_for_each_tile_and_pictures_of_the_s
         (["engine", "--suite", "tabletop", "--task", "pick_plac"], "did you mean pick_place"),
         (["engine", "--suite", "tabletop", "--backend", "jaxx"], "did you mean jax"),
         (["engine", "--suite", "tabletop", "--backend", "jax", "--threads", "2"], "uses all processors by itself"),
-        (["curve", "--suite", "tabletop", "--lanes", "0"], "--lanes 0 is too small"),
-        (["curve", "--suite", "tabletop", "--tile", "0"], "--tile 0 is too small"),
-        (["curve", "--suite", "tabletop", "--seconds", "0"], "--seconds 0.0 is no time"),
-        (["curve", "--suite", "tabletop", "--plot", "curve.txt"], "expected a file ending in .png, .svg, .pdf"),
     ],
 )
 def test_a_mistake_is_one_line(options: list[str], message: str, capfd: pytest.CaptureFixture[str]):

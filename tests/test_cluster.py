@@ -6,9 +6,12 @@ import dataclasses
 import functools
 import importlib.util
 import os
+import re
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +25,8 @@ from mjx_bench.cluster import Cluster, run_on_ray
 from mjx_bench.errors import BenchError, MissingExtra
 from mjx_bench.policy import Observation, PolicySpec
 from mjx_bench.records import load_run
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.task import Task
 
 H, Q, PAIRS = 8, 8, 6
@@ -124,6 +128,75 @@ def test_an_unfinished_run_is_not_run_again_in_shards(manifest: Manifest, tmp_pa
         run_pairs(manifest, SETTINGS, tmp_path / "a", load_task=short_task, policy=Mortal(), progress=stop)
     with pytest.raises(BenchError, match="finish it without --launcher"):
         run_on_ray(manifest, SETTINGS, tmp_path / "a", load_task=short_task, make_policy=Mortal, cluster=Cluster())
+
+
+def test_an_address_that_nothing_listens_at_is_refused_at_once(manifest: Manifest, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(cluster, "_ray", lambda **_: None)
+    start = time.monotonic()
+    for address in ("127.0.0.1:1", "ray://127.0.0.1:1"):
+        with pytest.raises(BenchError, match=f"no Ray cluster at {address}: Connection refused; start one there"):
+            run_on_ray(
+                manifest, SETTINGS, tmp_path / "a", load_task=short_task, make_policy=Mortal, cluster=Cluster(address)
+            )
+    assert time.monotonic() - start < 3 * cluster._CONNECT_S
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "what"),
+    [
+        ("WorkerCrashedError", "The worker died unexpectedly", "its worker died 4 times"),
+        ("LocalRayletDiedError", "The task's local raylet died.", r"Ray's own process on this machine \(raylet\) died"),
+        ("NodeDiedError", "\n  node 7 is dead", "the machine that it ran on died"),
+        ("OutOfMemoryError", "killed", "its worker was ended for want of memory"),
+        ("TaskUnschedulableError", "", "Ray gave it up"),
+    ],
+)
+def test_what_a_shard_ended_with_is_said_as_what_it_was(name: str, said: str, what: str):
+    class RayError(Exception):
+        pass
+
+    class RayTaskError(RayError):
+        pass
+
+    def get(shard: Any) -> Any:
+        raise type(name, (RayError,), {})(said)
+
+    ray: Any = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError))
+    with pytest.raises(
+        BenchError, match=rf"^a/0-of-1: {what} \({re.escape(said.strip() or name)}\); finished work is kept"
+    ):
+        cluster._outcome(ray, None, Path("a/0-of-1"))
+
+
+class RayIsKilled(Mortal):
+    """Takes Ray's own process with it, which is its parent."""
+
+    def act(self, carries: Sequence[Any], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[Any]]:
+        if self._left == 1 and self._flag is not None and not self._flag.exists():
+            os.kill(os.getppid(), signal.SIGKILL)
+        return super().act(carries, obs, seeds)
+
+
+@pytest.mark.filterwarnings(r"ignore:os.fork\(\) was called:RuntimeWarning")
+@pytest.mark.slow
+def test_ray_s_own_death_is_said_and_the_same_call_goes_on(manifest: Manifest, tmp_path: Path):
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("needs the extra: cluster")
+    run_pairs(manifest, SETTINGS, tmp_path / "one", load_task=short_task, policy=Mortal())
+    on_ray = functools.partial(
+        run_on_ray,
+        manifest,
+        SETTINGS,
+        tmp_path / "ray",
+        load_task=short_task,
+        make_policy=functools.partial(RayIsKilled, tmp_path / "died"),
+        cluster=Cluster(),
+    )
+    with pytest.raises(BenchError, match=r"Ray's own process on this machine \(raylet\) died"):
+        on_ray()
+    on_ray()
+    assert lines(tmp_path / "ray") == lines(tmp_path / "one")
 
 
 def test_without_ray_the_extra_is_named(manifest: Manifest, tmp_path: Path, monkeypatch):

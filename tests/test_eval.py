@@ -22,7 +22,8 @@ from mjx_bench.report.evaluation import summarise_evaluation
 from mjx_bench.report.html_page import render
 from mjx_bench.report.table import to_markdown
 from mjx_bench.rescore import rescore
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.types import Arm
 from policies import registry as policies
 from scripts import cli

@@ -17,8 +17,9 @@ from mjx_bench.cases import Manifest, dump_manifest, load_manifest
 from mjx_bench.errors import MissingExtra
 from mjx_bench.records import load_run
 from mjx_bench.records.merge import merge_runs
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
 from mjx_bench.selection import choose
+from mjx_bench.settings import RunSettings
 from policies.registry import make
 from tests.scenes import SEED
 

@@ -19,7 +19,8 @@ from mjx_bench.cases import evaluation
 from mjx_bench.errors import BenchError
 from mjx_bench.policy import Policy
 from mjx_bench.records import load_run
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.single_env import TaskEnv
 from mjx_bench.task import Task
 from mjx_bench.vector_env import TaskVectorEnv

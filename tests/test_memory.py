@@ -16,7 +16,8 @@ import pytest
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import compile_scene
 from mjx_bench.predicates import touches_of
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from policies.simple import Zero
 from tests import many_scenes
 from tests.many_scenes import SUITES

@@ -214,7 +214,8 @@ sys.exit(cli.main(["merge", *{[str(s) for s in shards]!r}, "--out", {str(tmp_pat
 
 
 def test_four_shards_of_real_episodes_make_the_unsharded_run(tmp_path: Path):
-    from mjx_bench.schedule import RunSettings, run_pairs
+    from mjx_bench.schedule import run_pairs
+    from mjx_bench.settings import RunSettings
 
     settings = RunSettings("wanderer", lanes=2, query_interval=Q, threads=1)
     for out, cases in (("whole", MIXED), *((f"s{i}", choose(MIXED, shard=(i, 4))) for i in range(4))):

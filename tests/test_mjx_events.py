@@ -15,7 +15,8 @@ from evals.libero_max.sampler import sample_manifest
 from mjx_bench.cases import EVENT_ORDER, Manifest, dump_manifest
 from mjx_bench.physics.choice import missing_warp
 from mjx_bench.records import Run, load_run
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from policies import registry as policies
 from tests.test_tabletop import NAMES, every_task
 

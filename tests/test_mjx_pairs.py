@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mjx_bench import film
+from mjx_bench.arms import Arms
+from mjx_bench.inspection import inspect_case
+from mjx_bench.physics.choice import POSED
+from mjx_bench.physics.mjx_jax import JaxStepper
+from mjx_bench.physics.scene import compile_scene
 from mjx_bench.records import Run, load_run
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
+from mjx_bench.types import Arm
 from tests.arm_scene import arm_task
 from tests.test_mjx_engine import INTERVAL
 from tests.test_pairs import Wanderer, at, manifest_of, results
@@ -92,6 +100,21 @@ def test_the_header_names_the_engine_the_reason_and_what_its_bits_depend_on(one_
     assert "engine c, on a CPU" in automatic.device
 
 
+def test_the_room_of_a_program_is_said_before_a_run(tmp_path):
+    slots = JaxStepper(compile_scene(TASK.scene, ()), POSED).slots
+    for backend, wanted in (("jax", [f"engine jax, 1 scene: contact slots {slots}"]), ("c", [])):
+        said: list[str] = []
+        settings = RunSettings("holding", lanes=8, query_interval=INTERVAL, threads=1, backend=backend)
+        load = {"load_task": lambda case: TASK, "policy": Holding()}
+        with pytest.raises(KeyboardInterrupt):
+            run_pairs(CASES, settings, tmp_path / backend, **load, progress=interrupt, note=said.append)
+        assert said == wanted
+
+
+def interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def test_records_do_not_depend_on_the_number_of_tiles_nor_on_workers(one_tile, tmp_path):
     assert len(one_tile.records) == 10
     assert {r.verdict for r in one_tile.records} == {"timeout"}
@@ -126,3 +149,33 @@ def test_every_event_does_on_jax_what_it_does_on_c(one_tile, tmp_path):
             assert mine["entity"] == theirs["entity"]
             # Metres after at most a dozen control steps of two engines side by side.
             np.testing.assert_allclose(mine["after"], theirs["after"], atol=2e-3)
+
+
+def test_an_inspection_on_jax_is_the_run_that_was_recorded(one_tile):
+    records = {r.key: r for r in one_tile.records}
+    case = next(c for c in CASES.cases if c.trigger is not None and c.trigger.type == "after_grasp")
+    views = inspect_case(case, TASK, Holding(), Arms(INTERVAL, Holding.spec.horizon), "jax")
+    assert set(views) == set(Arm)
+    for arm, view in views.items():
+        record = records[case.case_id, arm]
+        for name in ("actions", "eef_pos"):
+            np.testing.assert_array_equal(view.result.arrays[name], one_tile.array(record, name))
+        assert view.result.trigger_step == record.trigger_step
+    said = [moment.what for moment in views[Arm.DYNAMIC].moments]
+    assert "finger:left touches cube: yes" in said
+    played = record.end_step - record.trigger_step
+    assert len(views[Arm.DYNAMIC].poses) == played, "one lane of a tile, from the event on"
+
+
+def test_a_film_says_that_it_compiles_and_how_far_it_is(one_tile, monkeypatch):
+    monkeypatch.setattr(film, "_SAY_EVERY_S", 0.0)
+    case, said = CASES.cases[1], []
+    footage = film.film_pair(one_tile, case, TASK, said.append)
+    base, dynamic = (footage.arms[arm] for arm in Arm)
+    event = footage.event_step
+    assert event is not None
+    assert said == [
+        "compiling a program of engine jax, then running both arms again",
+        *(f"arm base, step {step} of {base.end}" for step in range(1, base.end + 1)),
+        *(f"arm dynamic, step {step} of {dynamic.end}" for step in range(event + 1, dynamic.end + 1)),
+    ]

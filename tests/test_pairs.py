@@ -17,7 +17,8 @@ from mjx_bench.errors import BenchError
 from mjx_bench.policy import Observation, PolicySpec
 from mjx_bench.records import Record, Run, load_run
 from mjx_bench.rollout import PolicyMistake
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.task import Atom, Task
 from tests.scenes import SEED, libero_task
 

@@ -16,7 +16,8 @@ from mjx_bench.errors import BenchError, MissingExtra
 from mjx_bench.observe.choice import choose
 from mjx_bench.policy import Observation, PolicySpec
 from mjx_bench.records import load_run
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.task import Task
 from tests.test_pairs import EVENTS, FAMILY, a_case, at, manifest_of, short_task
 

@@ -215,7 +215,7 @@ def test_every_continuation_is_noted(folder: Path):
         ("mjx_bench_version", "0.2.0", "mjx_bench_version = '0.1.0', now it is '0.2.0'"),
         ("packages", {"mujoco": "3.18.0"}, "packages.mujoco = '3.17.0', now it is '3.18.0'"),
         ("assets", {}, "assets.scene"),
-        ("manifest_sha256", "0" * 64, "manifest_sha256"),
+        ("manifest_sha256", "0" * 64, "made with other cases (4 then as now, of another manifest)"),
         (
             "settings",
             {**HEADER.settings, "query_interval": 16},
@@ -236,6 +236,58 @@ def test_other_settings_are_refused(folder: Path, field: str, value: Any, says: 
     assert says in str(e.value)
     assert str(folder) in str(e.value)
     assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+
+
+def test_what_was_chosen_is_named_before_what_follows_from_it_and_how_to_continue(tmp_path: Path):
+    made = dataclasses.replace(
+        HEADER,
+        settings={
+            "backend": "c",
+            "scene_form": "exact",
+            "replay": False,
+            "no_event": True,
+            "policy": "zero",
+            "tile": None,
+        },
+    )
+    RunWriter.open(tmp_path / "run", made, MANIFEST).close()
+    jax = {"packages": {"jax": "0.10.2"}, "assets": {"scene": "1" * 64}, "mjx_bench_version": "0.2.0"}
+    for changed, says in (
+        (
+            {"backend": "jax", "tile": 8},
+            r"settings\.backend = 'c', now it is 'jax'; give --backend c to continue, or use",
+        ),
+        (
+            {"scene_form": "lean"},
+            r"settings\.scene_form = 'exact', now it is 'lean'; give --scene-form exact to continue",
+        ),
+        ({"replay": True}, r"settings\.replay = False, now it is True; leave out --replay to continue"),
+        ({"no_event": False}, r"settings\.no_event = True, now it is False; give --event none to continue"),
+        ({"policy": "random", "backend": "jax"}, r"settings\.policy = 'zero', now it is 'random'; give --policy zero"),
+    ):
+        other = dataclasses.replace(made, settings={**made.settings, **changed}, **jax)
+        with pytest.raises(BenchError, match=f"this folder was made with {says}"):
+            RunWriter.open(tmp_path / "run", other, MANIFEST)
+    with pytest.raises(BenchError, match=r"packages\.jax = None, now it is '0\.10\.2'; run without jax to continue"):
+        RunWriter.open(
+            tmp_path / "run", dataclasses.replace(made, packages={**made.packages, "jax": "0.10.2"}), MANIFEST
+        )
+
+
+@pytest.mark.parametrize(
+    ("ids", "says"),
+    [
+        (range(3), r"4 then, 3 now"),
+        ((0, 1, 3, 2), r"case 2 was 'case-2', now 'case-3'"),
+    ],
+)
+def test_other_cases_are_said_in_words(folder: Path, ids: Any, says: str):
+    cases = {"cases": [{"case_id": f"case-{i}"} for i in ids]}
+    text = json.dumps(cases)
+    digest = hashlib.sha256(json.dumps(cases, separators=(",", ":")).encode()).hexdigest()
+    changed = dataclasses.replace(HEADER, manifest_sha256=digest, packages={}, assets={})
+    with pytest.raises(BenchError, match=rf"made with other cases \({says}\); choose the cases as then \(--suite"):
+        RunWriter.open(folder, changed, text)
 
 
 def test_one_writer_at_a_time(folder: Path):

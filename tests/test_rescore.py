@@ -21,7 +21,8 @@ from mjx_bench.judged import describe, dump_tasks, read_judged
 from mjx_bench.predicates import goal_index
 from mjx_bench.records import Run, load_run
 from mjx_bench.rescore import Mismatch, rescore
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.task import Atom, Entity, Region, Task, Threshold
 from tests.test_pairs import HORIZON, MIXED, TARGET, Q, Wanderer, a_case, manifest_of, near, short_task
 from tests.test_pairs import run as run_mixed

@@ -24,7 +24,8 @@ from mjx_bench.physics.choice import make_physics
 from mjx_bench.policy import Policy
 from mjx_bench.records import Record, load_run
 from mjx_bench.rescore import rescore
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.task import Task
 from mjx_bench.triggers import touches_judged
 from mjx_bench.types import Arm

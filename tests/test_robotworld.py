@@ -16,6 +16,7 @@ from evals.robotworld import hummingbird, payload
 from mjx_bench.cases import evaluation
 from mjx_bench.control.rotors import LAG, rotors
 from mjx_bench.control.rotors_jax import rotors as rotors_jax
+from mjx_bench.episode import apply_push
 from mjx_bench.errors import BenchError
 from mjx_bench.film import film_pair
 from mjx_bench.physics.base import Physics
@@ -25,8 +26,8 @@ from mjx_bench.physics.scene import compile_scene
 from mjx_bench.policy import Policy
 from mjx_bench.records import load_run
 from mjx_bench.rescore import rescore
-from mjx_bench.rollout import apply_push
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.task import Push
 from policies.reference.oracle import Oracle
 from policies.simple import Random, Zero
@@ -242,7 +243,7 @@ def test_a_moved_target_is_followed_and_forks_are_replays(tmp_path: Path):
 def test_a_policy_for_arms_is_refused(tmp_path: Path):
     manifest = evaluation([TASK], 1, 0)
     policy = Zero(action_mode="osc_pose")
-    with pytest.raises(BenchError, match="gives osc_pose actions, and robotworld task 0 takes rotors"):
+    with pytest.raises(BenchError, match="gives osc_pose actions, and robotworld task 0 takes rotors; .* scripted.oracle"):
         run_pairs(manifest, SETTINGS, tmp_path / "run", load_task=lambda case: TASK, policy=policy)
     with pytest.raises(BenchError, match="moves an arm of 7 joints; this robot has 0"):
         make_physics("c", TASK.scene, (), 1, "osc_pose", 1)

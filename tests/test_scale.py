@@ -15,7 +15,8 @@ from mjx_bench.cases import Case, Manifest
 from mjx_bench.records import load_run
 from mjx_bench.report.summary import summarise
 from mjx_bench.scenario import Trigger
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.task import Task
 from policies.registry import make
 

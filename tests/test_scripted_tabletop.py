@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mjx_bench.episode import Episode
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.policy import Policy
 from mjx_bench.predicates import goal_index
-from mjx_bench.rollout import Episode, Rollout
+from mjx_bench.rollout import Rollout
 from mjx_bench.types import Verdict
 from policies.scripted import OpenLoop, Reactive
 from tests.test_scripted_libero import frozen, observe, rows

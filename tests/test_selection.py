@@ -10,7 +10,7 @@ import pytest
 from mjx_bench.cases import Manifest, dump_manifest, load_manifest, manifest_sha256, select
 from mjx_bench.errors import BenchError
 from mjx_bench.selection import Selection, choose, parse_shard
-from scripts import pair
+from scripts import running
 from tests.test_pairs import a_case, at, manifest_of
 
 TEN = manifest_of(*(a_case("illumination_switch", at(4), init=i) for i in range(10)))
@@ -101,13 +101,14 @@ def test_the_options_of_pair_reach_the_run(tmp_path: Path, monkeypatch: pytest.M
 
     seen: list[Any] = []
     monkeypatch.setattr(registry, "missing_source", odd_is_missing)
-    monkeypatch.setattr(pair, "evaluate", lambda *args: seen.append(args))
-    monkeypatch.setattr(pair.report, "show", lambda *args: True)
+    monkeypatch.setattr(running, "evaluate", lambda *args: seen.append(args))
+    monkeypatch.setattr(running.report, "show", lambda *args: True)
     (tmp_path / "m.json").write_text(dump_manifest(TEN))
     args = ["pair", "--policy", "zero", "--out", str(tmp_path / "out"), "--manifest", str(tmp_path / "m.json")]
     assert cli.main([*args, "--shard", "0/3", "--replay", "--event", "none", "--faithful", "--run-on"]) == 0
     assert cli.main([*args, "--limit", "5"]) == 0
-    (sharded, settings, *_), (whole, plain, *_) = seen
+    (sharded, runs, *_), (whole, others, *_) = seen
+    (settings,), (plain,) = runs.values(), others.values()
     assert isinstance(sharded, Selection)
     assert states(sharded.manifest) == [0, 6]
     assert (settings.replay, settings.no_event, settings.faithful, settings.run_on) == (True,) * 4

@@ -12,7 +12,8 @@ from mjx_bench.cases import EVENT_ORDER, Case, Manifest
 from mjx_bench.policy import Policy
 from mjx_bench.records import Run, load_run
 from mjx_bench.rescore import rescore
-from mjx_bench.schedule import RunSettings, run_pairs
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
 from mjx_bench.task import Task
 from policies.simple import Random, Zero
 from tests.test_tabletop import NAMES, scene_of

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from mjx_bench.engines import engine_of
+from mjx_bench.episode import Episode
 from mjx_bench.observe.choice import make_renderer
 from mjx_bench.observe.pictures import Pictures
 from mjx_bench.policy import Observation, Policy
 from mjx_bench.predicates import compile_goal, goal_index
-from mjx_bench.rollout import Episode, Rollout
+from mjx_bench.rollout import Rollout
 from mjx_bench.task import Task
 from mjx_bench.types import Verdict
 

@@ -147,8 +147,8 @@ class Record:
       trigger_distance_m: end effector to trigger entity at that step, metres; null without a distance.
       first_response_step: first query of this arm at or after `trigger_step`; null if there was none.
       common_response_step: the same, counting only steps at which both arms queried (the reference's definition).
-      stale_actions: `first_response_step - trigger_step`: actions executed after the event, chosen before it; null without
-        a response.
+      stale_actions: actions executed after the event, chosen before it: `first_response_step - trigger_step`, and as many
+        more as the policy's delay has (`settings.delay`) and the episode lasts; null without a response.
       n_queries: policy calls, replayed ones included.
       base_key: equal for cases that share one Base run.
       suite, task_index, task_name, init_state_index, policy_seed: what was run.
@@ -159,7 +159,9 @@ class Record:
       progress: in [0, 1] at the end of the episode, by the task's rules; null for a task without, and then not in the line.
       arrays: name to place in `arrays.bin`. `actions` f4 [T, A], `chunks` f4 [nq, H, A], `query_steps` i4 [nq],
         `eef_pos` and `target_pos` f8 [T, 3] world metres after each policy step, and `signals.<field>` [T, ...], what the
-        goal was judged by after each (columns: `judged.Judged.index` of the task in `tasks.json`).
+        goal was judged by after each (columns: `judged.Judged.index` of the task in `tasks.json`). Where the run had them:
+        `cancel_steps` i4 [n], after which waiting actions were dropped, and `repaired` bool [nq, C], whether the gate of
+        the restoration opened, by camera.
       timing: name to seconds; the only field in which two runs of one case may differ (with array offsets).
       schema: version of this layout.
     """

@@ -1,0 +1,140 @@
+"""Which cases a command runs: from a manifest, or drawn from suites, or on a task file of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mjx_bench.errors import BenchError
+from scripts import options as shared
+from scripts.output import note
+
+if TYPE_CHECKING:
+    from mjx_bench.cases import Case, Manifest
+    from mjx_bench.task import Task
+
+POLICY_SEED = 195  # of drawn cases, as in the published manifests
+BUILDERS = 2  # processes that build scenes, about 1 GB each
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CaseOptions:
+    """What a command that runs pairs is told about its cases."""
+
+    manifest: Path | None = None
+    """File of cases."""
+    suite: shared.Names = ()
+    """Suites to draw cases from, instead of a manifest."""
+    bddl: Path | None = None
+    """A task file of your own, on LIBERO's objects: cases are drawn on it, or come from a manifest (suite bddl)."""
+    bddl_init_states: Path | None = None
+    """Its initial states (.npz or .npy, [N, 1 + nq + nv]); drawn by LIBERO's own reset if not given."""
+    pairs: int = 16
+    """Cases to draw from the suites."""
+    sample_seed: int = 0
+    """The same seed always draws the same cases."""
+    limit: int | None = None
+    """Run only this many cases, spread over the event types."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EventCaseOptions(CaseOptions):
+    """Of these, what is told to a command whose pairs may have any event."""
+
+    event: shared.Names = ()
+    """Event types to draw; all if none is given. `none`, alone: nothing changes at the trigger, and arms must be equal."""
+
+
+def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[Manifest, Callable[[Case], Task]]:
+    """The cases, and what loads the task of one.
+
+    Args:
+      options: which cases.
+      form: of their scenes.
+      event: the only type that is wanted; those that the options name if None.
+
+    Raises:
+      BenchError: options that contradict each other, or cases that cannot be read or drawn.
+    """
+    shared.at_least(1, pairs=options.pairs, limit=options.limit)
+    shared.at_least(0, sample_seed=options.sample_seed)
+
+    from evals import registry
+    from evals.libero_max.studies import only
+    from mjx_bench import cases
+
+    events: tuple[str, ...] | None = (event,) if event else None
+    if isinstance(options, EventCaseOptions):
+        events = shared.events(shared.no_event(shared.flat(options.event))[1])
+    suites = shared.plain_suites(shared.flat(options.suite))
+    if options.manifest is not None and suites:
+        raise BenchError("give either --manifest (a file of cases) or --suite (to draw cases), not both")
+    if options.manifest is None and not suites and options.bddl is None:
+        raise BenchError(
+            "give --manifest (a file of cases), --suite (to draw cases), or --bddl (a task file of your own)"
+        )
+    if suites and options.bddl is not None:
+        raise BenchError("--bddl is a suite of its own; give either --suite or --bddl")
+    if options.bddl is None and options.bddl_init_states is not None:
+        raise BenchError("--bddl-init-states belongs to a task file; give --bddl too")
+    if options.manifest is not None and events and not event:
+        raise BenchError("--event chooses what to draw from suites; with --manifest, only --event none has a meaning")
+    if options.manifest is not None:
+        manifest = cases.load_manifest(options.manifest)
+        manifest = only(manifest, event) if event else manifest
+    elif options.bddl is not None:
+        manifest = sample([_own_task(options, POLICY_SEED)], options.pairs, options.sample_seed, events)
+    else:
+        manifest = draw(tasks_of(suites), options.pairs, options.sample_seed, events)
+
+    def load(case: Case) -> Task:
+        if case.task_suite_name != cases.OWN_SUITE:
+            return registry.load_case(case, form=form)
+        if options.bddl is None:
+            raise BenchError(f"suite {cases.OWN_SUITE!r} is a task file of your own; name it with --bddl")
+        return registry.in_form(_own_task(options, case.policy_seed), form)
+
+    return cases.select(manifest, options.limit), load
+
+
+def tasks_of(suites: Sequence[str]) -> list[tuple[str, int]]:
+    """(suite, index) of every task of the suites."""
+    from evals import registry
+
+    return [(name, row["index"]) for name in suites for row in registry.task_table(name)]
+
+
+def _own_task(options: CaseOptions, seed: int) -> Task:
+    from evals import registry
+
+    assert options.bddl is not None
+    return registry.load_bddl(options.bddl, init_states=options.bddl_init_states, seeds=(seed,))
+
+
+def missing_source(case: Case) -> str | None:
+    from evals import registry
+    from mjx_bench.cases import OWN_SUITE
+
+    return None if case.task_suite_name == OWN_SUITE else registry.missing_source(case)
+
+
+def draw(tasks: Sequence[tuple[str, int]], pairs: int, seed: int, events: Sequence[str] | None = None) -> Manifest:
+    """Draws cases over the given (suite, index), of the given event types or of all."""
+    from evals import registry
+
+    if len(tasks) > (enough := max(10, 2 * pairs)):
+        # A few cases need not wait for a whole suite's scenes.
+        tasks = sorted(random.Random(seed).sample(list(tasks), enough))
+    registry.build(tasks, seeds=(POLICY_SEED,), workers=BUILDERS, progress=note)
+    loaded = [registry.load_task(suite, index, seeds=(POLICY_SEED,)) for suite, index in tasks]
+    return sample(loaded, pairs, seed, events)
+
+
+def sample(tasks: Sequence[Task], pairs: int, seed: int, events: Sequence[str] | None) -> Manifest:
+    """Draws cases over loaded tasks."""
+    from evals.libero_max.sampler import sample_manifest
+
+    return sample_manifest(tasks, pairs, seed, events=events, policy_seed=POLICY_SEED)
