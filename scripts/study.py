@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from mjx_bench.errors import BenchError
-from scripts import chosen, running
+from scripts import chosen, cost, running
 from scripts import options as shared
 from scripts.output import Emit, console, note
 
 if TYPE_CHECKING:
-    from mjx_bench.cases import Manifest
     from mjx_bench.report.grid import Grid
 
 
@@ -88,7 +87,8 @@ def _camera(options: Camera, emit: Emit) -> int:
         name: make(manifest, options.alpha) for name, make in (("mid", studies.mid_task), ("reset", studies.reset))
     }
     if options.dry_run:
-        return _say_cost(list(parts.values()), options, emit)
+        runs = [(part, {options.out / name: settings}) for name, part in parts.items()]
+        return cost.say(runs, policy, load, emit if options.json else None)
     for name, part in parts.items():
         note(f"{name}: {len(manifest.cases)} cases, {len(options.alpha)} strengths")
         cases = running.select(part, options.shard)
@@ -117,30 +117,12 @@ def _restoration(options: Restoration, emit: Emit) -> int:
         check_settings(settings, policy)
     manifest, load = chosen.choose(options, options.scene_form, event=studies.NOISE)
     if options.dry_run:
-        return _say_cost([manifest] * len(runs), options, emit)
+        return cost.say([(manifest, runs)], policy, load, emit if options.json else None)
     cases = running.select(manifest, options.shard)
     running.evaluate(cases, runs, policy, load, running.cluster_of(options))
     study = restoration_study({folder.name: load_run(folder) for folder in runs})
     _show(study, restoration_grids(study), options, emit)
     return 1 if study["notes"] else 0
-
-
-def _say_cost(parts: Sequence[Manifest], options: StudyOptions, emit: Emit) -> int:
-    from mjx_bench.cases import base_key
-
-    bases = sum(len({base_key(case) for case in part.cases}) for part in parts)
-    dynamic = sum(len(part.cases) for part in parts if len(part.protocol.arms) > 1)
-    cost = {
-        "records": sum(len(part.protocol.arms) * len(part.cases) for part in parts),
-        "base_rollouts": bases,
-        "dynamic_rollouts": dynamic,
-    }
-    if options.json:
-        emit(cost)
-    else:
-        print(f"{cost['records']} records from {bases} rollouts from the start and {dynamic} from their event on")
-        note("nothing was run")
-    return 0
 
 
 def _show(study: dict[str, Any], grids: Sequence[Grid], options: StudyOptions, emit: Emit) -> None:

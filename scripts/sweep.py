@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mjx_bench.errors import BenchError
-from scripts import chosen, report, running
+from scripts import chosen, cost, report, running
 from scripts import options as shared
-from scripts.output import Emit, console, note
+from scripts.output import Emit, console
 
 if TYPE_CHECKING:
-    from mjx_bench.cases import Case, Manifest
     from mjx_bench.policy import Policy
     from mjx_bench.settings import RunSettings
-    from mjx_bench.task import Task
 
 PAGE = "sweep.html"
 
@@ -50,8 +48,7 @@ def run(options: Sweep, emit: Emit) -> int:
     runs = runs_of(options, policy)
     manifest, load = chosen.choose(options, options.scene_form)
     if options.dry_run:
-        say_cost(manifest, runs, policy, load, emit if options.json else None)
-        return 0
+        return cost.say([(manifest, runs)], policy, load, emit if options.json else None)
     cases = running.select(manifest, options.shard)
     running.evaluate(cases, runs, policy, load, running.cluster_of(options))
     if len(runs) == 1:
@@ -115,53 +112,3 @@ def _pair(text: str) -> tuple[int, int]:
     if not (h.isascii() and h.isdecimal() and q.isascii() and q.isdecimal()):
         raise BenchError(f"--setting {text!r}: expected H/Q, two numbers, such as 16/8")
     return int(h), int(q)
-
-
-def say_cost(
-    manifest: Manifest, runs: dict[Path, RunSettings], policy: Policy, load: Callable[[Case], Task], emit: Emit | None
-) -> None:
-    """Prints what a sweep would run: rollouts, and control steps and queries where every one lasts to its horizon."""
-    from mjx_bench import passes, settings
-    from mjx_bench.cases import base_key
-    from mjx_bench.judged import task_key
-    from mjx_bench.selection import choose
-
-    cases = choose(manifest, missing_source=chosen.missing_source).manifest.cases
-    tasks = {task_key(case): load(case) for case in {task_key(c): c for c in cases}.values()}
-    bases = {base_key(case): tasks[task_key(case)] for case in cases}
-    arms = {folder: settings.check_settings(own, policy) for folder, own in runs.items()}
-    shared_by = passes.twins([*arms.values()])
-    horizon = sum(task.horizon for task in bases.values()) + sum(tasks[task_key(case)].horizon for case in cases)
-    rows: list[dict[str, Any]] = []
-    for i, (folder, its) in enumerate(arms.items()):
-        first = next(group[0] for group in shared_by if i in group)
-        row = {"folder": str(folder), "horizon": its.horizon, "query_interval": its.query_interval, "delay": its.delay}
-        rollouts, steps = (len(bases) + len(cases), horizon) if first == i else (0, 0)
-        rows.append(
-            row
-            | {"records": 2 * len(cases), "same_rollouts_as": None if first == i else str([*arms][first])}
-            | {"rollouts": rollouts, "control_steps_at_most": steps, "queries_at_most": -(-steps // its.query_interval)}
-        )
-    names = ("records", "rollouts", "control_steps_at_most", "queries_at_most")
-    total = {name: sum(row[name] for row in rows) for name in names}
-    found = {"cases": len(cases), "tasks": len(tasks), "settings": rows, "total": total}
-    if emit is not None:
-        emit(found)
-        return
-    print(f"{len(cases)} cases on {len(tasks)} tasks, {len(rows)} settings")
-    for row in rows:
-        what = f"H = {row['horizon']}, Q = {row['query_interval']}" + (
-            f", delay {row['delay']}" if row["delay"] else ""
-        )
-        cost = (
-            f"the rollouts of {row['same_rollouts_as']}"
-            if row["same_rollouts_as"]
-            else f"{row['rollouts']} rollouts, at most {row['control_steps_at_most']:,} control steps and"
-            f" {row['queries_at_most']:,} queries"
-        )
-        print(f"  {row['folder']}: {what}: {row['records']} records, {cost}")
-    print(
-        f"together {total['rollouts']} rollouts, at most {total['control_steps_at_most']:,} control steps and"
-        f" {total['queries_at_most']:,} queries; dynamic rollouts start at their event, and success ends a rollout sooner"
-    )
-    note("nothing was run")

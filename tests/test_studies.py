@@ -67,9 +67,9 @@ def test_a_sweep_runs_every_setting_and_shares_what_is_the_same(tmp_path: Path, 
     assert cli.main([*command, *settings, "--dry-run"]) == 0
     cost = emitted.pop()
     assert not (tmp_path / "out").exists()
-    assert [(s["horizon"], s["query_interval"]) for s in cost["settings"]] == [(8, 8), (16, 4), (16, 8)]
-    assert cost["settings"][0]["same_rollouts_as"].endswith("h16_q8")
-    assert (cost["cases"], cost["total"]["records"], cost["total"]["rollouts"]) == (3, 18, 12)
+    assert [(s["horizon"], s["query_interval"]) for s in cost["folders"]] == [(8, 8), (16, 4), (16, 8)]
+    assert cost["folders"][0]["same_rollouts_as"].endswith("h16_q8")
+    assert (cost["folders"][0]["cases"], cost["total"]["records"], cost["total"]["rollouts"]) == (3, 18, 12)
     assert cli.main([*command, *settings]) == 0
     compared = emitted.pop()
     assert len(compared["policies"]) == 3
@@ -81,7 +81,7 @@ def test_a_sweep_runs_every_setting_and_shares_what_is_the_same(tmp_path: Path, 
     for key, actions in twins[0].items():
         np.testing.assert_array_equal(actions, twins[1][key])
     page = (tmp_path / "out" / "sweep.html").read_text()
-    assert "H = 16, Q = 8: gap" in page
+    assert "H = 16, Q = 8, delay 0: gap" in page
     # At most what was said beforehand.
     steps = sum(r.end_step for name in folders[1:] for r in runs[name].records)
     assert 0 < steps <= cost["total"]["control_steps_at_most"]
@@ -146,6 +146,9 @@ def test_a_shift_that_has_no_half_is_refused():
 
 def test_the_camera_study_of_one_that_sees_nothing_is_zero(tmp_path: Path, emitted: list[Any]):
     command = ["study", "camera", *POLICY, "--pairs", "2", "--alpha", "0.5", "1", "--out", str(tmp_path), "--json"]
+    assert cli.main([*command, "--dry-run"]) == 0
+    cost = emitted.pop()
+    assert (cost["total"]["records"], cost["total"]["rollouts"], list(tmp_path.iterdir())) == (12, 2 + 4 + 4, [])
     assert cli.main(command) == 0
     study = emitted.pop()
     assert study == json.loads((tmp_path / "study.json").read_text())
