@@ -85,6 +85,7 @@ class ArmResult:
       progress: by the task's rules, in [0, 1]; None for a task without.
       wall_s: seconds from start to end, other lanes' work included; a measure of nothing but progress.
       delay: as in `Arms`.
+      waited: seconds that each of the arm's own queries took, see `Episode`.
       repair_s: seconds that the arm's own queries spent on their pictures, None without restoration.
     """
 
@@ -105,6 +106,7 @@ class ArmResult:
     progress: float | None = None
     wall_s: float = 0.0
     delay: int = 0
+    waited: tuple[float, ...] = ()
     repair_s: float | None = None
 
     @property

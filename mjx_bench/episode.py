@@ -37,6 +37,8 @@ class Episode:
       cancels: steps after which actions were dropped because of one.
       repaired: what was done to the pictures of each query, where they are repaired.
       own_repairs: how many of those were this arm's own, and not its base's.
+      waited: seconds from asking the policy to its answer, of each query of this arm's own; turns of other tasks' workers
+        are part of it, and so are the other lanes of the batch.
     """
 
     key: str
@@ -62,6 +64,7 @@ class Episode:
     cancels: list[int] = dataclasses.field(default_factory=list)
     repaired: list[Repaired] = dataclasses.field(default_factory=list)
     own_repairs: int = 0
+    waited: list[float] = dataclasses.field(default_factory=list)
 
     def fork(self) -> Episode:
         """An independent copy that continues from here: same memory, same actions in flight, nothing stored to repeat."""
@@ -78,6 +81,7 @@ class Episode:
             cancels=list(self.cancels),
             repaired=list(self.repaired),
             own_repairs=0,
+            waited=[],
             started=time.perf_counter(),
         )
 

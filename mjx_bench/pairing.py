@@ -298,5 +298,6 @@ class PairRunner:
             progress=None if self._task.rules == GOAL_ALONE else float(e.standing.progress),
             wall_s=time.perf_counter() - e.started,
             delay=self._arms.delay,
+            waited=tuple(e.waited),
             repair_s=e.repair_s,
         )

@@ -87,6 +87,17 @@ def make_record(case: Case, task: Task, result: ArmResult) -> Record:
         fork_sha256=result.fork_sha256,
         init_sha256=result.init_sha256,
         progress=None if result.verdict is Verdict.VOID else result.progress,
-        timing={"wall_s": round(result.wall_s, 3)}
-        | ({} if result.repair_s is None else {"repair_s": round(result.repair_s, 6)}),
+        timing=_timing(result),
     )
+
+
+def _timing(result: ArmResult) -> dict[str, float]:
+    found = {"wall_s": round(result.wall_s, 3)}
+    if result.waited:
+        found |= {
+            "query_mean_s": round(sum(result.waited) / len(result.waited), 6),
+            "query_max_s": round(max(result.waited), 6),
+        }
+    if result.repair_s is not None:
+        found["repair_s"] = round(result.repair_s, 6)
+    return found

@@ -8,6 +8,7 @@ middle of a chunk, the last settling steps) wait for the rest, so that queries s
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -137,6 +138,7 @@ class Rollout:
         obs = self.observe(np.array(sorted(asking), np.int32), episodes)
         obs, repaired = (obs, []) if self._repair is None else self._repair(obs)
         seeds = np.array([query_seed(e.key, len(e.chunks)) for e in episodes], np.uint64)
+        start = time.perf_counter()
         try:
             answer = self._policy.act([e.carry for e in episodes], obs, seeds)
         except BenchError:
@@ -149,6 +151,7 @@ class Rollout:
             for lane, e in asking.items():
                 self._query({lane: e})
             return
+        waited = time.perf_counter() - start
         actions, carries = self._checked(answer, len(episodes))
         for i, (e, chunk, carry) in enumerate(zip(episodes, actions, carries, strict=True)):
             chunk = e.stored_chunks.get(e.step, chunk)
@@ -157,6 +160,7 @@ class Rollout:
                 continue
             e.carry = carry
             e.query_steps.append(e.step)
+            e.waited.append(waited)
             e.chunks.append(chunk)
             # A chunk's k-th action is for k steps after the observation, whatever is executed until it is known.
             e.pending = np.concatenate(

@@ -1,8 +1,8 @@
 """Every policy by name; nothing is imported before it is asked for.
 
 A name is one of `names()`; `replay:DIR`, the recorded Base arms of a results folder; `seeing:NAME`, another policy with
-pictures; or `module:factory`, a policy of the user's own: a callable without arguments that returns an object with the
-members of `mjx_bench.policy.Policy`.
+pictures; `ws://host:port`, a policy server; or `module:factory`, a policy of the user's own: a callable without arguments
+that returns an object with the members of `mjx_bench.policy.Policy`.
 """
 
 from __future__ import annotations
@@ -49,10 +49,16 @@ def make(name: str) -> Policy:
         from policies.seeing import Seeing
 
         return Seeing(make(rest))
+    if kind in ("ws", "wss"):
+        from policies.remote import Remote
+
+        return Remote(name)
     if colon:
         return _own(name, kind, rest)
     if name not in _POLICIES:
-        raise unknown_name("policy", name, (*_POLICIES, "replay:DIR", "seeing:NAME", "module:factory"))
+        raise unknown_name(
+            "policy", name, (*_POLICIES, "replay:DIR", "seeing:NAME", "ws://host:port", "module:factory")
+        )
     module, cls = _POLICIES[name]
     policy: Policy = getattr(importlib.import_module(module), cls)()
     return policy

@@ -162,7 +162,8 @@ class Record:
         goal was judged by after each (columns: `judged.Judged.index` of the task in `tasks.json`). Where the run had them:
         `cancel_steps` i4 [n], after which waiting actions were dropped, and `repaired` bool [nq, C], whether the gate of
         the restoration opened, by camera.
-      timing: name to seconds; the only field in which two runs of one case may differ (with array offsets).
+      timing: name to seconds: `wall_s`; `query_mean_s` and `query_max_s`, from asking the policy to its answer; `repair_s`,
+        of the pictures. The only field in which two runs of one case may differ (with array offsets).
       schema: version of this layout.
     """
 

@@ -123,8 +123,8 @@ def camera_grids(study: Mapping[str, Any]) -> list[Grid]:
             )
         )
     legend = (
-        "alpha: strength of the shift. Reset: shifted before the first picture; Mid: in mid-episode. Never near: the hand did"
-        " not come within 18 cm. Lost by Mid alone: Base and Reset succeed; by Reset alone: Base and Mid do. By task:"
+        "alpha: strength of the shift. Reset: shifted before the first picture; Mid: in mid-episode. Never near: the hand"
+        " did not come within 18 cm. Lost by Mid alone: Base and Reset succeed; by Reset alone: Base and Mid do. By task:"
         " interval with the reference tasks resampled."
     )
     title = f"Camera study: {study['policy']}, H = {study['horizon']}, Q = {study['query_interval']}, {study['cases']} cases"
