@@ -17,8 +17,9 @@ import pytest
 
 from evals import registry
 from mjx_bench.bench import apart
+from mjx_bench.bench import sweep as sweep_module
 from mjx_bench.bench.curve import Budget, Outlook
-from mjx_bench.bench.sweep import PICTURES, Part, Sweep
+from mjx_bench.bench.sweep import PICTURES, Part, Sweep, plot
 from mjx_bench.errors import BenchError
 from mjx_bench.physics.choice import missing_warp
 from mjx_bench.task import Task
@@ -131,6 +132,28 @@ def test_time_that_is_over_ends_a_part_and_names_its_points(tmp_path: Path):
     ]  # fmt: skip
     assert all(row["why"].startswith("its share of the time") for row in skipped)
     assert lines[-1].startswith("[0 of 4 points, ")
+    plot(sweep.found | {"suite": "tabletop", "name": "press_button"}, tmp_path / "empty.svg")
+    assert (tmp_path / "empty.svg").stat().st_size > 1000
+
+
+def slow_at_first(folder: Path) -> Task:
+    """Hangs the first time, as a program does that must be compiled."""
+    if not (folder / "begun").exists():
+        (folder / "begun").touch()
+        time.sleep(600)
+    return LOAD()
+
+
+@pytest.mark.slow
+def test_a_part_that_was_cut_off_gets_what_the_others_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sweep_module, "WORTHWHILE", 1.0)
+    lines: list[str] = []
+    sweep = Sweep({"substeps": 10}, [Part("c"), Part("c", 1)], [1], None, lines.append)
+    # The second part has half of the time and more, and needs less; the first one's second try has the rest.
+    sweep.run(functools.partial(slow_at_first, tmp_path), 0, 0, Budget(point=0.1, limit=1.0, total=24.0))
+    assert sum("was over" in line for line in lines) == 1
+    assert sweep.measured == 2
+    assert sweep.found["skipped"] == []
 
 
 def counting(n: int, then: str) -> Iterator[dict[str, int]]:

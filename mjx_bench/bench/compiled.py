@@ -1,64 +1,51 @@
-"""A compiled engine against bare MJX on the same scene, lanes and physics steps, and against XLA's own settings.
+"""Lanes on a compiled engine, bare MJX on the same, and the program against XLA's own settings.
 
 Bare means `jit(vmap(scan(mjx.step)))`: the model with each lane's own fields, the states that our lanes are in, the actuator
 commands held over each control step, and nothing else: no control law, signals, goal or trace. It is compiled with the same
-options as ours, since without them there would be nothing to compare with on a CPU. It runs right after each of our
-segments, in the same process.
+options as ours, since without them there would be nothing to compare with on a CPU.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from mujoco import mjx
 
-from mjx_bench.bench.engine import EngineFigures, segments
 from mjx_bench.bench.figures import Spread
+from mjx_bench.checkers import ending
 from mjx_bench.engines import engine_of
 from mjx_bench.errors import BenchError
 from mjx_bench.physics.compiled import Compiled
 from mjx_bench.physics.mjx_compile import Program, compile_program, compiler_options
 from mjx_bench.physics.mjx_program import Execute
 from mjx_bench.physics.mjx_rows import STATE
-from mjx_bench.policy import Observation, Policy
-from mjx_bench.predicates import compile_goal
+from mjx_bench.policy import Observation
 from mjx_bench.task import Reset, Task
 
 
-@dataclasses.dataclass(frozen=True)
-class CompiledFigures:
-    """What a measurement of a compiled engine found beside its speed.
+class CompiledLanes:
+    """Lanes announced and executed a chunk at a time, as a rollout does it; `engine.Lanes`.
 
-    Attributes:
-      tile: lanes a program.
-      trace_s, compile_s: seconds in Python, and in XLA or its persistent cache; cached: whether it came from there.
-      vs_stock: our speed over that of the same program under XLA's own settings; None where ours are XLA's own.
-      stock_note: how that was measured, or why not.
+    Args:
+      task: what to run.
+      backend: `jax` or `warp`.
+      lanes: how many.
+      action_mode: of a policy, see `PolicySpec`.
+      interval: control steps a segment.
     """
 
-    tile: int
-    trace_s: float
-    compile_s: float
-    cached: bool
-    vs_stock: float | None
-    stock_note: str
-
-
-class CompiledLanes:
-    """`lanes` lanes of a task on a compiled engine, announced and executed a chunk at a time, as a rollout does it."""
-
-    def __init__(self, task: Task, backend: str, lanes: int, action_mode: str, interval: int, tile: int | None) -> None:
-        physics = engine_of(task, backend, lanes, action_mode, interval=interval, tile=tile)
+    def __init__(self, task: Task, backend: str, lanes: int, action_mode: str, interval: int) -> None:
+        physics = engine_of(task, backend, lanes, action_mode, interval=interval)
         assert isinstance(physics, Compiled)
-        self._success = compile_goal(task.goal, task.scene, physics.index)[1]
+        self._over = ending(task, physics.index)
         self.physics = physics
         self.lanes = lanes
         self._task = task
+        self._bare: Bare | None = None
 
     @property
     def execute(self) -> Execute:
@@ -96,9 +83,25 @@ class CompiledLanes:
                 commands.append(self.physics._row["ctrl"][: self.lanes].copy())
         return time.perf_counter() - start, np.stack(commands, 1)
 
-    def succeeded(self) -> float:
-        """Share of lanes whose goal holds."""
-        return float(np.asarray(self._success(self.physics.signals))[: self.lanes].mean())
+    @property
+    def state(self) -> np.ndarray:
+        """[B, R] rows."""
+        return self.physics._rows[: self.lanes].copy()
+
+    def bare(self, state: np.ndarray, commands: np.ndarray) -> float:
+        """Seconds that bare MJX takes from rows [B, R] under commands [B, Q, nu]; compiled first.
+
+        Raises:
+          BenchError: as `Bare.run`.
+        """
+        self._bare = self._bare or Bare(self, self._task.substeps, commands.shape[1])
+        return self._bare.run(state, commands)
+
+    def ended(self) -> float:
+        """Share of lanes whose episode would be over; none where only the horizon ends one."""
+        if self._over is None:
+            return 0.0
+        return float(np.asarray(self._over(self.physics.signals))[: self.lanes].mean())
 
     def close(self) -> None:
         self.physics.close()
@@ -185,56 +188,3 @@ def against_stock(ours: CompiledLanes) -> tuple[float | None, str]:
         f"one control step of {lanes} lanes: {theirs:.3g} s, once, against {mine:.3g} s;"
         f" compiled in {stock.program.compile_s:.3g} s"
     )
-
-
-def measure(
-    task: Task,
-    policy: Policy,
-    *,
-    backend: str,
-    lanes: int,
-    seconds: float = 30.0,
-    query_interval: int = 8,
-    seed: int = 0,
-    tile: int | None = None,
-    progress: Callable[[str], None] = lambda line: None,
-) -> tuple[EngineFigures, CompiledFigures]:
-    """Runs `policy` on `task` in segments of one query, each of them bare right after.
-
-    Args:
-      task, policy, lanes, query_interval, seed: as for `engine.measure`.
-      backend: `jax` or `warp`.
-      seconds: after so many no segment is begun, once there are three; compiling and the first segment do not count.
-      tile: lanes a program; None for the platform's own.
-      progress: called with a line about what is done.
-
-    Raises:
-      BenchError: a lane failed, or a scene that the engine cannot simulate.
-    """
-    ours = CompiledLanes(task, backend, lanes, policy.spec.action_mode, query_interval, tile)
-    program = ours.execute.program
-    progress(f"compiled in {program.compile_s:.3g} s" + (", from the cache" if program.cached else ""))
-    rates, against_bare = [], []
-    bare: Bare | None = None
-    deadline = None
-    episodes = 0
-    try:
-        for first, actions in segments(task, policy, ours, task.load_reset(seed), seed, query_interval, None):
-            episodes += first
-            before = ours.physics._rows[:lanes].copy()
-            mine, commands = ours.run(actions)
-            bare = bare or Bare(ours, task.substeps, query_interval)
-            theirs = bare.run(before, commands)
-            if deadline is None:  # the first segment finds every cache cold
-                deadline = time.perf_counter() + seconds
-                continue
-            rates.append(actions.shape[0] * lanes / mine)
-            against_bare.append(theirs / mine)
-            progress(f"{rates[-1]:.4g} control steps a second, {against_bare[-1]:.3g} of bare MJX")
-            if len(rates) >= 3 and time.perf_counter() >= deadline:
-                break
-        tile = ours.execute.tile
-        found = CompiledFigures(tile, program.trace_s, program.compile_s, program.cached, *against_stock(ours))
-    finally:
-        ours.close()
-    return EngineFigures(Spread.of(rates), Spread.of(against_bare), None, episodes), found
