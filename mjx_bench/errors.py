@@ -35,3 +35,16 @@ def unknown_name(kind: str, value: object, known: Iterable[str]) -> BenchError:
     else:
         hint = f"known: {', '.join(names[:8])}, ... ({len(names)} in all)"
     return BenchError(f"unknown {kind} {value!r}; {hint}")
+
+
+def broken(what: str, error: Exception) -> str:
+    """One line about something that is installed and does not work: what, and which package raised what.
+
+    Args:
+      what: as a person knows it ("engine jax").
+      error: what came out of importing or starting it, with its traceback.
+    """
+    where, trace = "", error.__traceback__
+    while trace is not None:
+        where, trace = trace.tb_frame.f_globals.get("__name__", "").split(".")[0], trace.tb_next
+    return " ".join(f"{what} does not work here: {where} raised {type(error).__name__}: {error}".split()).rstrip(": ")

@@ -10,11 +10,10 @@ import numpy as np
 
 from mjx_bench.arms import ArmResult, Arms, BaseJob
 from mjx_bench.cases import Case, base_key
+from mjx_bench.engines import engine_of
 from mjx_bench.pairing import PairRunner
-from mjx_bench.physics.base import Pose, Snapshot
-from mjx_bench.physics.mujoco_c import MujocoC
-from mjx_bench.physics.scene import SceneModel, compile_scene
-from mjx_bench.policy import Policy, action_mode_for
+from mjx_bench.physics.base import Physics, Pose, Snapshot
+from mjx_bench.policy import Policy
 from mjx_bench.predicates import compile_goal, goal_index, touches_of
 from mjx_bench.signals import FINGERS, SignalIndex, Signals, touch_pair
 from mjx_bench.task import Reset, Task
@@ -50,30 +49,37 @@ class ArmView:
         return np.array([pose.qpos for pose in self.poses])
 
 
-class _Filmed(MujocoC):
-    """A single lane that keeps its poses, one reel an arm."""
+class _Filmed:
+    """One lane of an engine that keeps its poses, one reel an arm; implements `physics.base.Physics`."""
 
-    def __init__(self, scene: SceneModel, task: Task, action_mode: str) -> None:
-        super().__init__(scene, 1, action_mode, task.substeps)
+    lanes = 1
+
+    def __init__(self, physics: Physics) -> None:
         self.reels: list[list[Pose]] = []
+        self.index, self.signals, self.grown = physics.index, physics.signals, physics.grown
+        self._physics = physics
+        # As they are.
+        self.announce, self.kinematics, self.poses = physics.announce, physics.kinematics, physics.poses
+        self.snapshot, self.parked, self.edit = physics.snapshot, physics.parked, physics.edit
+        self.close = physics.close
 
     def load(
         self, lane: int, init_state: np.ndarray, reset: Reset, fields: Mapping[str, np.ndarray] | None = None
     ) -> None:
-        super().load(lane, init_state, reset, fields)
+        self._physics.load(lane, init_state, reset, fields)
         self.reels.append([])
 
     def restore(self, lane: int, snapshot: Snapshot) -> None:
-        super().restore(lane, snapshot)
+        self._physics.restore(lane, snapshot)
         self.reels.append([])
 
     def control_step(self, ids: np.ndarray, actions: np.ndarray) -> dict[int, str]:
-        failed = super().control_step(ids, actions)
-        self.reels[-1] += self.poses(ids)
+        failed = self._physics.control_step(ids, actions)
+        self.reels[-1] += self._physics.poses(ids)
         return failed
 
 
-def inspect_case(case: Case, task: Task, policy: Policy, arms: Arms) -> dict[Arm, ArmView]:
+def inspect_case(case: Case, task: Task, policy: Policy, arms: Arms, backend: str = "c") -> dict[Arm, ArmView]:
     """Runs both arms of one case, or the one arm of an evaluation's, and says what happened.
 
     Args:
@@ -81,19 +87,31 @@ def inspect_case(case: Case, task: Task, policy: Policy, arms: Arms) -> dict[Arm
       task: its task.
       policy: what acts.
       arms: how.
+      backend: an engine's name, not `auto`.
+
+    Raises:
+      BenchError: a scene that the engine cannot simulate.
     """
     goal = goal_index(task.atoms, task.scene)
     # Besides what the goal reads: which of the goal's objects the fingers touch.
     held = [n for n in task.goal_entities if task.scene.entities[n].kind == "object"]
-    touches = (
-        *touches_of(task.atoms, task.scene),
-        *(touch_pair(finger, name) for name in held for finger in FINGERS),
-        *touches_of_triggers([] if case.trigger is None else [case.trigger]),
+    shown = tuple(touch_pair(finger, name) for name in held for finger in FINGERS)
+    triggers = [] if case.trigger is None else [case.trigger]
+    physics = _Filmed(
+        engine_of(
+            task,
+            backend,
+            1,
+            policy.spec.action_mode,
+            interval=arms.query_interval,
+            triggers=triggers,
+            row=case.init_state_index,
+            touches=shown,
+        )
     )
+    touches = (*touches_of(task.atoms, task.scene), *shown, *touches_of_triggers(triggers))
     judged = dataclasses.replace(goal, touches=tuple(dict.fromkeys(touches)))
-    scene = compile_scene(task.scene, judged.touches)
-    _, success = compile_goal(task.goal, task.scene, scene.index)
-    physics = _Filmed(scene, task, action_mode_for(policy.spec.action_mode, task))
+    _, success = compile_goal(task.goal, task.scene, physics.index)
     found: dict[Arm, ArmResult] = {}
 
     def keep(_: Case, result: ArmResult) -> None:

@@ -6,7 +6,10 @@ Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 CACHE_VARIABLE = "MJX_BENCH_CACHE"
@@ -20,6 +23,16 @@ def cache_root() -> Path:
     """Folder of everything that is kept between runs: `$MJX_BENCH_CACHE` if set, else `~/.cache/mjx-bench`."""
     override = os.environ.get(CACHE_VARIABLE)
     return Path(override).expanduser() if override else Path.home() / ".cache" / "mjx-bench"
+
+
+def unwritable(folder: Path) -> str:
+    """Why nothing can be kept in `folder`, made if need be; empty if it can. Leaves nothing behind."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            return ""
+    except OSError as error:
+        return f"{nearest}: {error.strerror or error}"
 
 
 def defaults() -> dict[str, str]:
@@ -37,3 +50,22 @@ def configure() -> None:
     """Sets what the user has not set. Call it before importing numpy, JAX, MuJoCo or Numba; calling it twice is harmless."""
     for name, value in defaults().items():
         os.environ.setdefault(name, value)
+
+
+# What threads are in the middle of that cannot be broken off, in words.
+_busy: list[str] = []
+
+
+@contextlib.contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Around work that no signal breaks off, so that whoever waits for it can be told."""
+    _busy.append(what)
+    try:
+        yield
+    finally:
+        _busy.remove(what)
+
+
+def busy_with() -> str:
+    """What this process is in the middle of and cannot break off; empty if nothing."""
+    return _busy[0] if _busy else ""

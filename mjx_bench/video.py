@@ -172,8 +172,7 @@ class _Job:
         film = None if film and is_video(film, mark) else film
         stills = {path: step for path, step in stills.items() if not is_still(path, mark)}
         if film or stills:
-            progress(f"running {'both arms' if len(self.run.arms) > 1 else 'it'} again")
-            footage = film_pair(self.run, self.case, self.task)
+            footage = film_pair(self.run, self.case, self.task, progress)
             size = board.LARGE
             renderer = make_renderer(self.renderer, self.task.scene, self.cameras, size, size, LANES)
             with contextlib.closing(Pictures(renderer, self.task.scene)) as pictures:

@@ -58,7 +58,7 @@ def engine(options: Engine) -> dict[str, Any]:
         raise BenchError(f"--threads {options.threads}: engine {backend} uses all processors by itself; leave it out")
     policy = policies.make(options.policy)
     index = shared.task_index(options.suite, options.task)
-    task = registry.load_task(options.suite, index, seeds=(SEED,))
+    task = registry.load_task(options.suite, index, seeds=(SEED,), form=options.scene_form)
     check_actions(policy.spec, [task])
     found, more = (_measure_c if backend == "c" else _measure_compiled)(options, backend, task, policy)
     return {
@@ -66,6 +66,7 @@ def engine(options: Engine) -> dict[str, Any]:
         "task": index,
         "name": task.name,
         "backend": backend,
+        "scene_form": options.scene_form,
         "lanes": options.lanes,
         "policy": options.policy,
         "control_steps_per_s": found.steps_per_s.median,

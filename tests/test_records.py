@@ -268,6 +268,9 @@ def test_what_was_chosen_is_named_before_what_follows_from_it_and_how_to_continu
         other = dataclasses.replace(made, settings={**made.settings, **changed}, **jax)
         with pytest.raises(BenchError, match=f"this folder was made with {says}"):
             RunWriter.open(tmp_path / "run", other, MANIFEST)
+    shard = Shard(0, 2, HEADER.manifest_sha256, ())
+    with pytest.raises(BenchError, match=r"made with shard none, now it is 0/2; leave out --shard to continue"):
+        RunWriter.open(tmp_path / "run", dataclasses.replace(made, shard=shard), MANIFEST)
     with pytest.raises(BenchError, match=r"packages\.jax = None, now it is '0\.10\.2'; run without jax to continue"):
         RunWriter.open(
             tmp_path / "run", dataclasses.replace(made, packages={**made.packages, "jax": "0.10.2"}), MANIFEST
@@ -393,8 +396,9 @@ def test_a_shard_is_continued_as_that_shard_only(tmp_path: Path):
     RunWriter.open(tmp_path, header, MANIFEST).close()
     assert load_run(tmp_path).header.shard == shard
     for other, says in [
-        (None, r"shard = \{.*\.\.\., now it is None"),
-        (dataclasses.replace(shard, count=3), "shard.count = 2, now it is 3"),
+        (None, "shard 0/2, now it is none; give --shard 0/2 to continue"),
+        (dataclasses.replace(shard, count=3), "shard 0/2, now it is 0/3; give --shard 0/2 to continue"),
+        (dataclasses.replace(shard, case_ids=("case-0",)), "other cases \\(4 then as now, of another manifest\\)"),
     ]:
         with pytest.raises(BenchError, match=says):
             RunWriter.open(tmp_path, dataclasses.replace(header, shard=other), MANIFEST)

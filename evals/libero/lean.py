@@ -1,6 +1,6 @@
 """The `lean` form of LIBERO's scenes: the same bodies, joints, masses and pictures, with few and simple collision shapes.
 
-MJX's JAX implementation computes every contact that there could be, at every step: 11,000 and more in a scene as LIBERO has
+MJX's JAX implementation computes every contact that there could be, at every step: thousands in a scene as LIBERO has
 it. In its lean form a scene has some hundreds. What collides is fitted (`lean_shapes.py`); what is weighed and what is seen
 stays as it is.
 """

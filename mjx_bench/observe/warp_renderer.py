@@ -12,6 +12,7 @@ import concurrent.futures
 import contextlib
 import ctypes
 import functools
+import importlib
 import importlib.metadata
 import os
 import queue
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mjx_bench.errors import BenchError, MissingExtra
+from mjx_bench.errors import BenchError, MissingExtra, broken
 from mjx_bench.observe.base import check_view
 from mjx_bench.physics.base import Pose
 from mjx_bench.task import Scene
@@ -41,9 +42,14 @@ def platform() -> str:
     """What the pictures are rendered by; for the record, as bits depend on it.
 
     Raises:
-      MissingExtra: Warp is not installed.
+      MissingExtra: Warp is not installed, or its installation is broken.
+      BenchError: it does not start.
     """
     device = _warp().get_device()
+    try:
+        importlib.import_module("mjx_bench.observe.warp_tile")
+    except Exception as error:
+        raise BenchError(f"{broken('the warp renderer', error)}; install that package again") from None
     return f"warp {importlib.metadata.version('warp-lang')} on {device.name or device}"
 
 
@@ -52,11 +58,21 @@ def _warp() -> Any:
     """Warp, started without what it prints about itself and about the driver that a machine without a GPU lacks."""
     try:
         import warp
-    except ImportError:
-        raise MissingExtra("the warp renderer needs Warp: pip install -e '.[warp]'") from None
+    except Exception as error:  # whatever a broken installation raises
+        if isinstance(error, ImportError) and error.name == "warp":
+            raise MissingExtra("the warp renderer needs Warp: pip install -e '.[warp]'") from None
+        raise MissingExtra(f"{broken('Warp', error)}; install it again: pip install -e '.[warp]'") from None
     warp.config.log_level = warp.LOG_ERROR
-    with contextlib.nullcontext() if _has_driver() else _stderr_closed():
-        warp.init()
+    try:
+        with contextlib.nullcontext() if _has_driver() else _stderr_closed():
+            warp.init()
+    except OSError as error:
+        where, why = os.environ.get("WARP_CACHE_PATH", ""), error.strerror or error
+        raise BenchError(
+            f"Warp cannot keep its kernels in {where}: {why}; set MJX_BENCH_CACHE to a folder that can be written"
+        ) from None
+    except Exception as error:
+        raise BenchError(broken("Warp", error)) from None
     warp.config.log_level = warp.LOG_WARNING
     return warp
 

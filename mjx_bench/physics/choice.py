@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mjx_bench.errors import MissingExtra, unknown_name
+from mjx_bench.errors import BenchError, MissingExtra, broken, unknown_name
 from mjx_bench.physics.base import Physics
 from mjx_bench.signals import Signals
 from mjx_bench.task import Scene
@@ -87,6 +87,30 @@ def make_physics(
     return Compiled(compiled, execute, lanes, success, kept)
 
 
+def room_in(engine: str, scene: Scene, fields: Iterable[str]) -> dict[str, int]:
+    """What a program of a compiled engine has room for, before anything is compiled for it; empty for `c`.
+
+    Args:
+      engine: one of `ENGINES`.
+      scene: the scene.
+      fields: of the model that differ between instances.
+
+    Raises:
+      BenchError: a scene that the engine cannot simulate; of `warp`, what it refuses without being asked to make a program.
+    """
+    if engine == "c":
+        return {}
+    model = scene.load_spec().compile()
+    if engine == "warp":
+        from mjx_bench.physics import mjx_warp
+
+        return mjx_warp.buffers(model, mjx_warp.contacts_of(model), default_tile())
+    from mjx_bench.physics import mjx_jax
+
+    mjx_jax.refuse(model, split_fields(fields)[0])
+    return {"contact slots": mjx_jax.contact_slots(model)}
+
+
 def stepper_of(engine: str) -> Callable[..., Any]:
     """What makes the physics of a compiled engine, for `mjx_programs.execute_of`."""
     if engine == "warp":
@@ -108,16 +132,19 @@ def choose(backend: str) -> tuple[str, str]:
     """The engine that `backend` stands for, and why.
 
     Raises:
-      BenchError: an unknown name.
-      MissingExtra: an engine whose package is not installed.
+      BenchError: an unknown name, or an engine that does not work here.
+      MissingExtra: an engine whose extra is not installed, or does not work here.
     """
     if backend == "warp" and (missing := missing_warp()):
         raise MissingExtra(missing)
+    if backend == "jax" and (missing := missing_jax()):
+        raise BenchError(f"{missing}; or use --backend c")
     if backend in ENGINES:
         return backend, "asked for"
     if backend != "auto":
         raise unknown_name("backend", backend, ("auto", *ENGINES))
-    return automatic(platform(), has_warp=not missing_warp())
+    device = platform()
+    return automatic(device, has_warp=device == "gpu" and not missing_warp())
 
 
 def automatic(device: str, *, has_warp: bool) -> tuple[str, str]:
@@ -125,18 +152,25 @@ def automatic(device: str, *, has_warp: bool) -> tuple[str, str]:
     if device == "gpu" and has_warp:
         return "warp", "on a GPU, contacts are found in Warp's kernels; any scene runs"
     if device in ("gpu", "tpu"):
-        reason = "warp-lang is not installed" if device == "gpu" else "Warp does not run on it"
+        reason = "Warp does not work here" if device == "gpu" else "Warp does not run on it"
         return "jax", f"on a {device.upper()}, and {reason}; scenes must be of primitives that MJX collides"
     return "c", "on a CPU, MuJoCo's own engine is the fastest and runs any scene"
 
 
 def platform() -> str:
-    """What JAX runs on: cpu, gpu or tpu."""
+    """What JAX runs on: cpu, gpu or tpu.
+
+    Raises:
+      BenchError: JAX does not work here.
+    """
     if "jax" not in sys.modules and not _has_plugins():
         return "cpu"  # known without loading JAX, which the engine `c` does without
-    import jax
+    try:
+        import jax
 
-    return jax.default_backend()
+        return jax.default_backend()
+    except Exception as error:
+        raise BenchError(f"{broken('JAX', error)}; mend it, or use --backend c") from None
 
 
 @functools.cache
@@ -156,8 +190,26 @@ def default_tile() -> int:
     return CPU_TILE if platform() == "cpu" else DEVICE_TILE
 
 
+def missing_jax() -> str:
+    """What the engine `jax` lacks here; empty if it can be loaded, which this does."""
+    try:
+        importlib.import_module("mjx_bench.physics.mjx_jax")
+    except Exception as error:  # whatever a broken installation raises
+        return f"{broken('engine jax', error)}; install that package again"
+    return ""
+
+
 def missing_warp() -> str:
-    """What the engine `warp` lacks here; empty if nothing."""
+    """What the engine `warp` lacks here; empty if it can be loaded and started, which this does."""
     if importlib.util.find_spec("warp") is None:
         return "engine warp needs the package warp-lang: pip install -e '.[warp]'"
+    from mjx_bench.observe import warp_renderer
+
+    try:
+        warp_renderer.platform()
+        importlib.import_module("mjx_bench.physics.mjx_warp")
+    except BenchError as error:
+        return f"engine warp: {error}"
+    except Exception as error:
+        return f"{broken('engine warp', error)}; install that package again"
     return ""

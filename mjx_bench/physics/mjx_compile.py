@@ -16,6 +16,8 @@ import jax.scipy.linalg
 from jax import monitoring
 from jax.custom_batching import custom_vmap
 
+from mjx_bench import runtime
+
 # XLA's CPU backend fuses the long chains of small operations of a kinematic tree so that each element of the result
 # computes the chain again: one batched step of an arm got 400 times slower. `mjx-bench bench engine` measures the ratio.
 CPU_OPTIONS: dict[str, str | bool] = {"xla_cpu_use_fusion_emitters": False}
@@ -57,7 +59,7 @@ def compile_program(function: Callable[..., Any], *args: jax.ShapeDtypeStruct, s
       stock: leaves out `CPU_OPTIONS`, for the measurement that justifies them.
     """
     options = {} if stock else compiler_options(jax.default_backend())
-    with _LOCK, traced_as_physics():
+    with _LOCK, traced_as_physics(), runtime.busy("a compilation"):
         start = time.perf_counter()
         lowered = jax.jit(function).lower(*args)
         traced = time.perf_counter()

@@ -7,6 +7,7 @@ between, and nothing is computed twice.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,10 @@ _INTEGRATORS: dict[int, Callable[[mujoco.MjModel], Callable[[Any, Any], Any]]] =
     mujoco.mjtIntegrator.mjINT_EULER.value: lambda model: mjx.euler,
     mujoco.mjtIntegrator.mjINT_IMPLICITFAST.value: implicitfast,
 }
+
+# Contacts that a step may compute. The time that XLA takes grows with their square: 20 s for 837 on two processors, nine
+# minutes for 4,264. LIBERO's lean scenes have 505 to 837, its exact ones 3,300 to 62,000.
+MOST_SLOTS = 2000
 
 
 class JaxStepper:
@@ -139,6 +144,8 @@ def refuse(model: mujoco.MjModel, fields: Sequence[str]) -> None:
     if pairs := _uncollided(model):
         shown = ", ".join(pairs[:3]) + (f" and {len(pairs) - 3} pairs more" if len(pairs) > 3 else "")
         raise _cannot(f"has no collisions between {shown}")
+    if (slots := contact_slots(model)) > MOST_SLOTS:
+        raise _cannot(f"computes {MOST_SLOTS} contacts a step at most, and this scene has {slots}: {_costs(model)}")
     option = model.opt
     if int(option.integrator) not in _INTEGRATORS:
         raise _cannot(f"does not integrate with {mujoco.mjtIntegrator(option.integrator).name[6:]}")
@@ -156,16 +163,32 @@ def refuse(model: mujoco.MjModel, fields: Sequence[str]) -> None:
             raise _cannot(f"cannot give each lane its own {name}")
 
 
+def contact_slots(model: mujoco.MjModel) -> int:
+    """Contacts that every step of a model without pairs that MJX cannot collide computes."""
+    return int(collision_driver.make_condim(model).size)
+
+
+def _costs(model: mujoco.MjModel) -> str:
+    """Which kinds of pairs, and which bodies, the contacts of a model come from, the most first."""
+    kinds: Counter[tuple[int, int]] = Counter()
+    bodies: Counter[int] = Counter()
+    for a, b, _ in collision_driver.geom_pairs(model):
+        kind = int(model.geom_type[a]), int(model.geom_type[b])
+        slots = collision_driver._COLLISION_FUNC[kind].ncon
+        kinds[kind] += slots
+        bodies.update({int(model.geom_bodyid[a]): slots, int(model.geom_bodyid[b]): slots})
+    pairs = ", ".join(f"{n} of {_kind(a)} against {_kind(b)}" for (a, b), n in kinds.most_common(3))
+    most = ", ".join(f"{model.body(b).name!r} ({n}, {model.body_geomnum[b]} geoms)" for b, n in bodies.most_common(3))
+    return f"{pairs}; most at the bodies {most}"
+
+
 def _uncollided(model: mujoco.MjModel) -> list[str]:
     """Pairs of geoms that may touch and for whose shapes MJX has no function, as text."""
     out = []
     for a, b, _ in collision_driver.geom_pairs(model):
         kinds = model.geom_type[a], model.geom_type[b]
         if not collision_driver.has_collision_fn(*kinds):
-            names = (
-                f"{_name(model, g)} ({mujoco.mjtGeom(k).name[7:].lower()})" for g, k in zip((a, b), kinds, strict=True)
-            )
-            out.append(" and ".join(names))
+            out.append(" and ".join(f"{_name(model, g)} ({_kind(k)})" for g, k in zip((a, b), kinds, strict=True)))
     return out
 
 
@@ -173,5 +196,12 @@ def _name(model: mujoco.MjModel, geom: int) -> str:
     return repr(model.geom(geom).name or f"{model.body(model.geom_bodyid[geom]).name}[{geom}]")
 
 
+def _kind(geom_type: int) -> str:
+    return mujoco.mjtGeom(geom_type).name[7:].lower()
+
+
 def _cannot(what: str) -> BenchError:
-    return BenchError(f"engine jax {what}; change the scene or use --backend c or warp")
+    return BenchError(
+        f"engine jax {what}; use --backend c or warp, or a scene of fewer and simpler shapes"
+        " (libero_object and libero_spatial have one: --scene-form lean)"
+    )

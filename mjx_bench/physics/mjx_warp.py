@@ -68,7 +68,7 @@ class WarpStepper:
     def __init__(self, scene: SceneModel, fields: Sequence[str], tile: int, contacts: int | None = None) -> None:
         warp_renderer.platform()  # starts Warp, or says that it is missing
         self.scene = scene
-        self.slots = CONTACTS_EACH * scene.model.ntree + SPARE if contacts is None else contacts
+        self.slots = contacts_of(scene.model) if contacts is None else contacts
         self._fields = tuple(fields)
         self._tile = tile
         for name in fields:
@@ -94,8 +94,7 @@ class WarpStepper:
 
     def _room_for(self, model: mujoco.MjModel, lanes: int) -> Any:
         """Data of one lane of `lanes` that share a contact buffer."""
-        constraints = _constraints(model, self.slots)
-        return mjx.make_data(model, impl="warp", naconmax=self.slots * lanes, njmax=constraints)
+        return mjx.make_data(model, impl="warp", **buffers(model, self.slots, lanes))
 
     def step(self, moving: Parts, given: Parts, law: Law) -> tuple[Parts, Parts]:
         own = {name: given[name] for name in self._fields}
@@ -125,6 +124,16 @@ class WarpStepper:
         starts = [*self.scene.touch_start.tolist(), len(self.scene.touch_sensor)]
         parts = [jnp.any(found[a:b]) for a, b in itertools.pairwise(starts)]
         return jnp.stack(parts).astype(jnp.float32) if parts else jnp.zeros(0)
+
+
+def contacts_of(model: mujoco.MjModel) -> int:
+    """Contacts a lane that a program has room for, before it is found too small."""
+    return CONTACTS_EACH * int(model.ntree) + SPARE
+
+
+def buffers(model: mujoco.MjModel, contacts: int, lanes: int) -> dict[str, int]:
+    """MJX's sizes: `naconmax`, contacts of all `lanes` together, and `njmax`, rows of each lane's constraints."""
+    return {"naconmax": contacts * lanes, "njmax": _constraints(model, contacts)}
 
 
 def _constraints(model: mujoco.MjModel, contacts: int) -> int:

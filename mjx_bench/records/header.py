@@ -9,15 +9,21 @@ import json
 import pathlib
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mjx_bench.errors import BenchError
 from mjx_bench.fields import Reader, short, thaw
 from mjx_bench.records.schema import SCHEMA, TEXT_OR_NULL, check_schema, optional
 
-# Equal in every folder whose records can be put side by side.
-SAME_RUN = ("mjx_bench_version", "packages", "settings")
+# Equal in every folder whose records can be put side by side. What a person chose comes first: packages follow from it.
+SAME_RUN = ("settings", "mjx_bench_version", "packages")
+
+# Settings that are options of a command, before those that follow from them.
+_OPTIONS = (
+    "policy", "backend", "scene_form", "query_interval", "horizon", "replay", "no_event", "faithful", "run_on", "delay",
+    "cancel_on_change", "restoration", "renderer",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,31 +169,78 @@ class Header:
 
     def difference(self, other: Header, fields: Iterable[str]) -> tuple[str, str, str] | None:
         """Dotted path and both values of the first of `fields` that differs; None if none does."""
-        a, b = self.to_json(), other.to_json()
-        for field in fields:
-            path, ours, theirs = _difference(field, a[field], b[field])
-            if path:
-                return path, short(ours), short(theirs)
-        return None
+        path, ours, theirs = self._difference(other, fields)
+        return (path, short(ours), short(theirs)) if path else None
 
-    def check_same_run(self, other: Header, where: str) -> None:
-        """Raises unless `other` would produce the same results, naming the first field that differs.
+    def _difference(self, other: Header, fields: Iterable[str]) -> tuple[str, Any, Any]:
+        a, b = self.to_json(), other.to_json()
+        found = (_difference(field, a[field], b[field]) for field in fields)
+        return next((each for each in found if each[0]), ("", None, None))
+
+    def check_same_run(self, other: Header, where: str, cases: tuple[Sequence[Any], Sequence[Any]] = ((), ())) -> None:
+        """Raises unless `other` would produce the same results, naming the first difference, and how to continue.
 
         Checkout, machine and times may differ; they are noted in `resumed`.
+
+        Args:
+          other: of the call that wants to continue.
+          where: the folder, for the message.
+          cases: of this header's manifest and of the other's, for the message.
         """
-        found = self.difference(other, (*SAME_RUN, "shard", "manifest_sha256", "assets", "tasks_sha256"))
-        if found:
-            path, ours, theirs = found
-            raise BenchError(
-                f"{where}: this folder was made with {path} = {ours}, now it is {theirs}; "
-                "use another folder, or the same settings to continue"
+        # Cases before versions of their tasks, and both before packages.
+        fields = (SAME_RUN[0], "shard", "manifest_sha256", "assets", *SAME_RUN[1:], "tasks_sha256")
+        path, ours, theirs = self._difference(other, fields)
+        if not path:
+            return
+        if path.startswith("shard") and str(self.shard) != str(other.shard):
+            made = f"shard {self.shard or 'none'}, now it is {other.shard or 'none'}"
+            advice = f"give --shard {self.shard}" if self.shard else "leave out --shard"
+        elif path.startswith(("shard", "manifest_sha256")):
+            made = f"other cases ({_cases(*cases)})"
+            advice = "choose the cases as then (--suite, --pairs, --instances, ...)"
+        else:
+            made, advice = f"{path} = {short(ours)}, now it is {short(theirs)}", _advice(path, ours)
+        raise BenchError(f"{where}: this folder was made with {made}; {advice} to continue, or use another folder")
+
+
+def _cases(then: Sequence[Any], now: Sequence[Any]) -> str:
+    """How two lists of cases differ."""
+    if len(then) != len(now):
+        return f"{len(then)} then, {len(now)} now"
+    for i, (a, b) in enumerate(zip(then, now, strict=True)):
+        if a != b:
+            same = a["case_id"] == b["case_id"]
+            return (
+                f"case {a['case_id']!r} is another one now"
+                if same
+                else f"case {i} was {a['case_id']!r}, now {b['case_id']!r}"
             )
+    return f"{len(then)} then as now, of another manifest"
+
+
+def _advice(path: str, value: Any) -> str:
+    """What brings back `value` of a header's field."""
+    field, _, name = path.partition(".")
+    if field == "settings" and name in _OPTIONS:
+        option = "--event none" if name == "no_event" else "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            return f"{'give' if value else 'leave out'} {option}"
+        return f"give {option} {value}"
+    if field == "packages":
+        return f"install {name} {value}" if value else f"run without {name}"
+    if path == "assets.policy source":
+        return "bring back the policy's source file as it was"
+    return "use the same settings and versions"
+
+
+def _order(key: str) -> tuple[int, str]:
+    return (_OPTIONS.index(key) if key in _OPTIONS else len(_OPTIONS)), key
 
 
 def _difference(path: str, a: Any, b: Any) -> tuple[str, Any, Any]:
     """Dotted path and values of the first difference; ("", None, None) if there is none."""
     if isinstance(a, dict) and isinstance(b, dict):
-        for key in sorted(a.keys() | b.keys()):
+        for key in sorted(a.keys() | b.keys(), key=_order):
             found = _difference(f"{path}.{key}", a.get(key), b.get(key))
             if found[0]:
                 return found

@@ -78,7 +78,8 @@ class RunWriter:
                 _lock(lines, folder)
                 if (folder / "run.json").exists():
                     old = read_header(folder)
-                    old.check_same_run(header, str(folder))
+                    there = read_manifest(folder, old)["cases"]
+                    old.check_same_run(header, str(folder), (there, parse_json(manifest_text, "manifest")["cases"]))
                     if old.tasks_sha256 is not None:
                         read_tasks(folder, old)
                     header = dataclasses.replace(old, resumed=(*old.resumed, header.note()))
