@@ -22,6 +22,8 @@ SUITES = (
     *("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90"),
     *("tabletop", "robotworld", "roboquest", OWN_SUITE),
 )
+# Where varied tasks come from: the format's own, then sources that are regenerated from their rules (an extension of ours).
+VARIED = ("LIBERO-PRO", "LIBERO-PRO (regenerated)", "LIBERO-Plus (regenerated)")
 TIMING_BUCKETS = ("early", "middle", "late")
 ARMS = ("control", "intervention")
 # Of an evaluation: each case is run as it is, and nothing else (an extension of ours).
@@ -59,7 +61,7 @@ class Case:
       init_state_index: row of the task's initial states.
       policy_seed: seeds the source's reset (fixture poses) and the policy.
       scenario: what happens in the Dynamic arm; None in an evaluation, whose cases have a Base arm only.
-      substrate_variant: LIBERO-PRO only; where the varied task comes from.
+      substrate_variant: where a varied task comes from; LIBERO-PRO's, and every regenerated one.
     """
 
     case_id: str
@@ -130,7 +132,7 @@ class Case:
 
 
 def _read_variant(r: Reader) -> FrozenMap:
-    r.choice("benchmark", ("LIBERO-PRO",))
+    r.choice("benchmark", VARIED)
     for key in ("category", "language", "source_revision"):
         r.text(key)
     for key, suffix in (

@@ -17,6 +17,7 @@ import numpy as np
 from mjx_bench.cases import Case
 from mjx_bench.errors import BenchError
 from mjx_bench.events import LaneView, resolve
+from mjx_bench.fields import canonical_json
 from mjx_bench.observe.looks import looks_of
 from mjx_bench.observe.pictures import Pictures
 from mjx_bench.physics.base import Edit, Park, Parked, Pose, SetPosition, Visual
@@ -72,6 +73,42 @@ class Rest:
     finite: bool
 
 
+class Shared:
+    """The one copy of a scene's model that all its lanes use, one after another: a copy holds every mesh."""
+
+    def __init__(self, scene: SceneModel) -> None:
+        self._scene = scene
+        self._model = copy.copy(scene.model)
+        self.written: tuple[str, ...] = ()
+
+    def fresh(self) -> mujoco.MjModel:
+        """The model as the scene's, whatever an earlier lane wrote to it."""
+        for name in {"body_pos", "body_quat", *self.written}:
+            getattr(self._model, name)[:] = getattr(self._scene.model, name)
+        return self._model
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What was found out about a scene's physics.
+
+    Attributes:
+      scene: the scene.
+      copy: of its model, the one that all lanes use.
+      rests: initial state to what its entities do when it is left alone.
+      problems: initial state, setup and change to what is wrong with what they leave.
+    """
+
+    scene: SceneModel
+    copy: Shared
+    rests: dict[bytes, Rest] = dataclasses.field(default_factory=dict)
+    problems: dict[tuple[bytes | str, ...], tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, scene: SceneModel) -> Known:
+        return cls(scene, Shared(scene))
+
+
 class Preflight:
     """Checks the cases of one task.
 
@@ -79,41 +116,67 @@ class Preflight:
       task: the task.
       scene: its compiled scene; it is not changed.
       pictures: of the scene's first observed camera; None to leave out what is judged by pictures.
+      known: what was found out about this scene's physics, to be shared by tasks whose compiled scenes are equal: those that
+        differ in looks or words alone.
     """
 
-    def __init__(self, task: Task, scene: SceneModel, pictures: Pictures | None = None) -> None:
+    def __init__(
+        self, task: Task, scene: SceneModel, pictures: Pictures | None = None, known: Known | None = None
+    ) -> None:
         self._task = task
         self._scene = scene
         self._pictures = pictures
-        # One copy for all cases: a lane puts the fixtures back, and a copy holds every mesh.
-        self._model = copy.copy(scene.model)
+        self._known = Known.of(scene) if known is None else known
         self._states = task.load_init_states()
         self._colliding = (scene.model.geom_contype | scene.model.geom_conaffinity) != 0
 
     def check(self, case: Case) -> Verdict:
-        """Judges one case; never raises for what is wrong with its scene."""
-        moved: tuple[str, ...] = ()
-        state, reset = self._states[case.init_state_index], self._task.load_reset(case.policy_seed)
-        fields = self._task.fields_of(case.init_state_index)
+        """Judges one case; never raises for what is wrong with its scene. Pictures are taken of what physics passes."""
         try:
-            natural = _Lane(self._scene, self._model, state, reset, fields).rest(self._colliding)
-            lane = _Lane(self._scene, self._model, state, reset, fields)
+            lane = self._lane(case)
             for change in case.setup:
                 lane.apply(resolve(change, lane.view())[0])
-            before = self._picture(lane)
             edits = [] if case.scenario is None else resolve(case.scenario.change, lane.view())[0]
             moved = tuple(e.entity for e in edits if isinstance(e, SetPosition))
-            lane.apply(edits)
-            pixels, problems = _compare(before, self._picture(lane))
+            problems = self._physical(case, moved, lane, edits) if moved else []
+            if problems:
+                return Verdict(case.case_id, tuple(problems), moved)
+            pixels, problems = self._seen(case, edits)
         except BenchError as error:
-            return Verdict(case.case_id, (str(error),), moved)
-        if moved:
-            after = lane.rest(self._colliding)
-            if not after.finite:
-                problems.append("the state does not stay finite")
-            else:
-                problems += [p for name in moved for p in self._judge(case, name, natural, after)]
+            return Verdict(case.case_id, (str(error),), ())
         return Verdict(case.case_id, tuple(problems), moved, pixels)
+
+    def _lane(self, case: Case) -> _Lane:
+        """The case's initial state; the lane before is lost."""
+        state, reset = self._states[case.init_state_index], self._task.load_reset(case.policy_seed)
+        return _Lane(self._scene, self._known.copy, state, reset, self._task.fields_of(case.init_state_index))
+
+    def _physical(self, case: Case, moved: tuple[str, ...], lane: _Lane, edits: list[Edit]) -> list[str]:
+        assert case.scenario is not None
+        start = lane.start
+        what: tuple[bytes | str, ...] = (
+            start,
+            *(canonical_json(c.to_json()) for c in (*case.setup, case.scenario.change)),
+        )
+        if (found := self._known.problems.get(what)) is not None:
+            return list(found)
+        lane.apply(edits)
+        after = lane.rest(self._colliding)
+        if start not in self._known.rests:
+            self._known.rests[start] = self._lane(case).rest(self._colliding)
+        problems = ["the state does not stay finite"]
+        if after.finite:
+            problems = [p for name in moved for p in self._judge(case, name, self._known.rests[start], after)]
+        self._known.problems[what] = tuple(problems)
+        return problems
+
+    def _seen(self, case: Case, edits: list[Edit]) -> tuple[float | None, list[str]]:
+        lane = self._lane(case)
+        for change in case.setup:
+            lane.apply(resolve(change, lane.view())[0])
+        before = self._picture(lane)
+        lane.apply(edits)
+        return _compare(before, self._picture(lane))
 
     def _picture(self, lane: _Lane) -> np.ndarray | None:
         if self._pictures is None:
@@ -175,26 +238,28 @@ class _Lane:
     def __init__(
         self,
         scene: SceneModel,
-        model: mujoco.MjModel,
+        shared: Shared,
         state: np.ndarray,
         reset: Reset,
         fields: Mapping[str, np.ndarray],
     ) -> None:
         self._scene = scene
-        # The copy of the model is shared, and an instance of its own must leave no trace in it.
-        model = copy.copy(model) if fields else model
+        model = shared.fresh()
+        shared.written = tuple(fields)
         self._model = model
         self._data = mujoco.MjData(model)
         self._parked: dict[str, Parked] = {}
         self._visual: tuple[Visual, ...] = ()
         self._own_fields = dict(fields)
-        model.body_pos[:], model.body_quat[:] = scene.model.body_pos, scene.model.body_quat
         for name, value in fields.items():
             getattr(model, name)[:] = value
         for name, pos in reset.fixture_pos.items():
             body = scene.entity_body[scene.index.entity(name)]
             self._model.body_pos[body], self._model.body_quat[body] = pos, reset.fixture_quat[name]
         nq = self._model.nq
+        self.start = b"".join(  # tells initial states apart that differ in anything that moves
+            np.ascontiguousarray(part).tobytes() for part in (state, model.body_pos, model.body_quat)
+        )
         self._data.time, self._data.qpos[:], self._data.qvel[:] = state[0], state[1 : 1 + nq], state[1 + nq :]
         mujoco.mj_forward(self._model, self._data)
 

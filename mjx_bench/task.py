@@ -6,7 +6,7 @@ A `Task` is host data, frozen and cheap: no simulator is imported here. `Scene.l
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -171,6 +171,19 @@ class Reset:
     controller: ControllerReset
 
 
+class Lens(Protocol):
+    """What a camera does to its pictures, as part of the source that a task comes from."""
+
+    def __call__(self, images: Mapping[str, np.ndarray], frames: Sequence[int]) -> dict[str, np.ndarray]:
+        """The pictures as the camera gives them; a picture depends on itself and its frame alone.
+
+        Args:
+          images: camera to uint8 [n, H, W, 3], upright. They are not changed.
+          frames: of each of the n pictures, control steps since its lane was loaded.
+        """
+        ...
+
+
 @dataclasses.dataclass(frozen=True)
 class Scene:
     """One physics model, described by names.
@@ -188,6 +201,7 @@ class Scene:
       shown_groups: groups of geoms that cameras see; MuJoCo's own choice unless the source makes another.
       shown_sites: the sites that cameras see; every other site stays hidden.
       exact: of a scene whose collision shapes are simplified, the one that it stands for; what is seen is the same in both.
+      lens: what the source's own camera does to pictures, before any event does; None for nothing.
     """
 
     key: str
@@ -202,6 +216,7 @@ class Scene:
     shown_groups: tuple[int, ...] = (0, 1, 2)
     shown_sites: tuple[ShownSite, ...] = ()
     exact: Scene | None = None
+    lens: Lens | None = None
 
     @property
     def objects(self) -> tuple[str, ...]:

@@ -34,12 +34,15 @@ try:
         merge,
         output,
         pair,
+        policy,
         preflight,
         report,
         rescore,
         sample,
+        serve,
         stopping,
         study,
+        suite,
         sweep,
         tasks,
     )
@@ -60,8 +63,11 @@ Command = (
     | Annotated[inspect_case.Inspect, tyro.conf.subcommand("inspect")]
     | Annotated[preflight.Preflight, tyro.conf.subcommand("preflight")]
     | Annotated[sample.Sample, tyro.conf.subcommand("sample")]
+    | Annotated[suite.Suite, tyro.conf.subcommand("suite")]
     | Annotated[build.Build, tyro.conf.subcommand("build")]
     | Annotated[bench.Bench, tyro.conf.subcommand("bench")]
+    | Annotated[policy.PolicyFiles, tyro.conf.subcommand("policy")]
+    | Annotated[serve.Serve, tyro.conf.subcommand("serve")]
     | Annotated[doctor.Doctor, tyro.conf.subcommand("doctor")]
 )
 
@@ -79,8 +85,11 @@ _RUN: dict[type, Any] = {
     inspect_case.Inspect: inspect_case.run,
     preflight.Preflight: preflight.run,
     sample.Sample: sample.run,
+    suite.Suite: suite.run,
     build.Build: build.run,
     bench.Bench: bench.run,
+    policy.PolicyFiles: policy.run,
+    serve.Serve: serve.run,
     doctor.Doctor: doctor.run,
 }
 
@@ -88,7 +97,7 @@ _RUN: dict[type, Any] = {
 _ON_RECORDS = (report.Report, rescore.Rescore, merge.Merge)
 
 # Commands that go on from what an interrupted one has finished.
-_RESUMES = (demo.Demo, pair.Pair, evaluate.Eval, sweep.Sweep, study.Study, film.Film, build.Build)
+_RESUMES = (demo.Demo, pair.Pair, evaluate.Eval, sweep.Sweep, study.Study, film.Film, build.Build, suite.Suite)
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 TERMINATED = 143  # 128 + SIGTERM

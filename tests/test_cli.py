@@ -18,6 +18,8 @@ COMMANDS = (
     "tasks",
     "pair",
     "eval",
+    "sweep",
+    "study",
     "report",
     "film",
     "rescore",
@@ -25,8 +27,11 @@ COMMANDS = (
     "inspect",
     "preflight",
     "sample",
+    "suite",
     "build",
     "bench",
+    "policy",
+    "serve",
     "doctor",
 )
 HEAVY = ("numpy", "jax", "mujoco", "numba", "matplotlib", "scipy", "rich", "robosuite", "libero", "cv2")

@@ -46,8 +46,12 @@ def lean_task(task: Task) -> Task:
     """The task on the lean form of its scene.
 
     Raises:
-      BenchError: an entity for which there is no fit.
+      BenchError: an entity for which there is no fit, or a variant that changes shapes (`sources.edits.with_spec`).
     """
+    if task.extra.get("reshaped"):
+        raise BenchError(
+            f"{task.suite} task {task.index}: its variant changes the shapes of the scene; run it with --scene-form exact"
+        )
     for name, entity in task.scene.entities.items():
         if entity.category not in FITS:
             raise BenchError(

@@ -18,7 +18,7 @@ from evals.libero.building import BuildFailure, Job, build_all
 from evals.libero.cache import Cache
 from evals.libero.lean import lean_task
 from evals.libero.package import TaskFiles
-from evals.libero.variants import find_variant, missing_source
+from evals.libero.variants import edit_of, find_variant, is_regenerated, missing_source
 from mjx_bench.errors import BenchError, MissingExtra
 from mjx_bench.manifest import Case
 from mjx_bench.task import Atom, Task
@@ -114,7 +114,7 @@ def prepare(
         if missing_source(case) is not None:
             continue
         try:
-            files = _files_of(case)
+            files = _files_of(case, cache)
         except MissingExtra:
             raise
         except BenchError as error:
@@ -146,7 +146,7 @@ def load_task(suite: str, index: int, *, seeds: Sequence[int] = (), cache: Cache
 def load_variant(
     variant: Mapping[str, Any], suite: str, index: int, *, seeds: Sequence[int] = (), cache: Cache | None = None
 ) -> Task:
-    """Loads a varied task of LIBERO-PRO, whose files the installed package holds.
+    """Loads a varied task, whose files the installed package holds or whose rule is known (`variants.py`).
 
     Args:
       variant: `substrate_variant` of a case. Its `language` is the instruction, its `init_states_file` the states.
@@ -158,14 +158,17 @@ def load_variant(
         a scene that does not build.
       MissingExtra: when LIBERO is not installed.
     """
-    return assemble(find_variant(variant, suite, index), seeds, cache or Cache.default())
+    store = cache or Cache.default()
+    return edit_of(variant, suite, index)(assemble(find_variant(variant, suite, index, store), seeds, store))
 
 
 def load_case(case: Case, *, seeds: Sequence[int] = (), cache: Cache | None = None) -> Task:
     """Loads the task of a case, plain or varied; raises `BenchError` also when its source is not held."""
     if (reason := missing_source(case)) is not None:
         raise BenchError(reason)
-    return assemble(_files_of(case), seeds, cache or Cache.default())
+    if case.substrate_variant is not None:
+        return load_variant(case.substrate_variant, case.task_suite_name, case.task_index, seeds=seeds, cache=cache)
+    return assemble(_files_of(case, cache), seeds, cache or Cache.default())
 
 
 def load_bddl(
@@ -202,12 +205,12 @@ def load_bddl(
     return task
 
 
-def _files_of(case: Case) -> TaskFiles:
+def _files_of(case: Case, cache: Cache | None) -> TaskFiles:
     if case.substrate_variant is None:
         if (case.substrate_category or "").startswith("LIBERO-PRO"):
             raise BenchError(f"substrate_category = {case.substrate_category!r} needs a substrate_variant")
         return package.find(case.task_suite_name, case.task_index)
-    return find_variant(case.substrate_variant, case.task_suite_name, case.task_index)
+    return find_variant(case.substrate_variant, case.task_suite_name, case.task_index, cache)
 
 
 def _row(files: TaskFiles, problem: Problem) -> TaskRow:
@@ -230,6 +233,7 @@ __all__ = [
     "BuildFailure",
     "TaskRow",
     "build",
+    "is_regenerated",
     "lean_task",
     "load_bddl",
     "load_case",

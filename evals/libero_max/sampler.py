@@ -37,7 +37,7 @@ RELOCATION_M = (0.06, 0.12)
 OBSTACLE_OFFSET_M = ((0.14, 0.0), (0.0, -0.14))
 
 # Event to (change_family, severity by draw, expected_response_mode): section 1.3.
-_LABELS = {
+LABELS = {
     "illumination_switch": ("OBS", ("high", "high"), "continue"),
     "camera_shift": ("OBS", ("high", "high"), "continue"),
     "visual_theme_switch": ("OBS", ("high", "high"), "continue"),
@@ -192,7 +192,7 @@ def _make_case(c: _Candidate, layout: Layout, policy_seed: int) -> dict[str, Any
         return None
     change, setup = made
     scenario_id = f"{task.suite}-t{task.index:02d}-i{c.row}-{c.event}-d{c.draw}"
-    family, severity, response = _LABELS[c.event]
+    family, severity, response = LABELS[c.event]
     scenario = {
         "scenario_id": scenario_id,
         "base_task_id": f"{task.suite}/task_{task.index}",

@@ -1,4 +1,4 @@
-"""Pictures as a policy gets them: rendered at a query, then spoilt as the lane's events have it."""
+"""Pictures as a policy gets them: rendered at a query, then spoilt as the source and the lane's events have it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,16 @@ class Pictures:
     def __init__(self, renderer: Renderer, scene: Scene, taken: Taken = lambda n, seconds: None) -> None:
         self._renderer = renderer
         self._stream = scene.observed
+        self._lens = scene.lens
         self._taken = taken
 
     def take(self, poses: Sequence[Pose]) -> dict[str, np.ndarray]:
         """Camera to uint8 [n, height, width, 3]: what each lane's cameras give now."""
         start = time.perf_counter()
-        images = spoil(self._renderer.render(poses), poses, self._stream)
+        images = self._renderer.render(poses)
+        if self._lens is not None:
+            images = self._lens(images, [pose.steps for pose in poses])
+        images = spoil(images, poses, self._stream)
         self._taken(len(poses) * len(images), time.perf_counter() - start)
         return images
 
