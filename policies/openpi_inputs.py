@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,23 @@ def openpi_inputs(obs: Observation) -> list[dict[str, Any]]:
     Raises:
       BenchError: pictures of another camera or size than the client's.
     """
-    pictures = {key: _sent(obs, camera) for key, camera in _KEYS.items()}
-    rotation = np.array([axis_angle(quat) for quat in obs.eef_quat])
-    state = np.concatenate([obs.eef_pos, rotation, obs.gripper_qpos], axis=1)
+    return _requests(obs, {key: _sent(obs, camera) for key, camera in _KEYS.items()})
+
+
+def own_inputs(obs: Observation, *, mirrored: bool) -> list[dict[str, Any]]:
+    """The same with pictures as they were rendered, for a server that wants them so; mirrored left to right if told."""
+    pictures = {key: obs.images[camera] for key, camera in _KEYS.items()}
+    return _requests(obs, {key: p[:, :, ::-1] if mirrored else p for key, p in pictures.items()})
+
+
+def state_of(obs: Observation) -> np.ndarray:
+    """float64 [B, 8], as the client has it: see `openpi_inputs`."""
+    rotation = np.array([axis_angle(quat) for quat in obs.eef_quat]).reshape(-1, 3)
+    return np.concatenate([obs.eef_pos, rotation, obs.gripper_qpos], axis=1)
+
+
+def _requests(obs: Observation, pictures: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    state = state_of(obs)
     return [
         {
             **{key: images[lane] for key, images in pictures.items()},

@@ -11,8 +11,9 @@ import importlib
 import os
 import sys
 
-from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.errors import BenchError, MissingExtra, unknown_name
 from mjx_bench.policy import ACTION_DIMS, NATIVE, Policy, PolicySpec
+from policies.pi05.configs import CONFIGS
 
 # name: (module, class called without arguments)
 _POLICIES = {
@@ -53,6 +54,10 @@ def make(name: str) -> Policy:
         from policies.remote import Remote
 
         return Remote(name)
+    if kind == "pi05" or kind in CONFIGS or (rest == "random" and kind.startswith("pi0")):
+        return _pi05(kind, rest)
+    if rest == "random":
+        raise unknown_name("configuration", kind, CONFIGS)
     if colon:
         return _own(name, kind, rest)
     if name not in _POLICIES:
@@ -62,6 +67,16 @@ def make(name: str) -> Policy:
     module, cls = _POLICIES[name]
     policy: Policy = getattr(importlib.import_module(module), cls)()
     return policy
+
+
+def _pi05(kind: str, rest: str) -> Policy:
+    if not rest or (kind != "pi05" and rest != "random"):
+        raise BenchError(f"policy {kind!r} needs weights: pi05:DIR for a checkpoint, or pi05_tiny:random for none")
+    try:
+        from policies.pi05 import policy
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"policy {kind!r} needs {error.name}: pip install -e '.[pi05]'") from None
+    return policy.from_folder(rest) if kind == "pi05" else policy.random(kind)
 
 
 def _own(name: str, module: str, factory: str) -> Policy:

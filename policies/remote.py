@@ -21,13 +21,14 @@ import numpy as np
 from mjx_bench.errors import BenchError, MissingExtra
 from mjx_bench.policy import ACTION_DIMS, Observation, PolicySpec
 from mjx_bench.task import Task
-from policies.openpi_inputs import CAMERAS, IMAGE_SIZE, SENT_SIZE, openpi_inputs
+from policies.openpi_inputs import CAMERAS, IMAGE_SIZE, SENT_SIZE, openpi_inputs, own_inputs
 
 try:
     from websockets.exceptions import WebSocketException
     from websockets.sync.client import ClientConnection, connect
 
     from policies.packing import BadMessage, pack, unpack
+    from policies.serving import OWN, OWN_SEED
 except ImportError as missing:
     raise MissingExtra(f"--policy ws://... needs {missing.name}: pip install -e '.[serve]'") from None
 
@@ -73,14 +74,16 @@ class Remote:
         self._lock = threading.Lock()
         self._pool = concurrent.futures.ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="remote")
         self._given_up_until = 0.0
+        self.metadata: dict[str, Any] = {}
         try:
             connection = self._connect()
             self._free.append(connection)
             actions = self._ask(_blank())
         except ServerFault as error:
             raise BenchError(f"policy {url}: {error}") from None
+        size, cameras = (IMAGE_SIZE, CAMERAS) if self._own is None else (self._own["size"], tuple(self._own["cameras"]))
         self.spec = PolicySpec(
-            name=self._url, horizon=len(actions), action_mode="osc_pose", cameras=CAMERAS, image_size=IMAGE_SIZE
+            name=self._url, horizon=len(actions), action_mode="osc_pose", cameras=cameras, image_size=size
         )
 
     def init(self, task: Task, seed: int) -> None:
@@ -92,14 +95,20 @@ class Remote:
         Raises:
           ServerFault: the server does not answer, or reports an error.
         """
-        requests = openpi_inputs(obs)
+        requests = openpi_inputs(obs) if self._own is None else own_inputs(obs, mirrored=self._own["mirrored"])
         for request, seed in zip(requests, seeds.tolist(), strict=True):
-            request |= dict.fromkeys(SEED_KEYS, _seed32(seed))
+            request |= dict.fromkeys(SEED_KEYS, _seed32(seed)) | ({} if self._own is None else {OWN_SEED: seed})
         answers = list(self._pool.map(self._ask, requests))
         for answer in answers:
             if len(answer) != self.spec.horizon:
                 raise ServerFault(f"answered {len(answer)} actions, and {self.spec.horizon} at first")
         return np.stack(answers), [None] * len(requests)
+
+    @property
+    def _own(self) -> Mapping[str, Any] | None:
+        """What a server of ours wants, see `serving.OWN`; None of any other."""
+        own = self.metadata.get(OWN)
+        return own if isinstance(own, dict) and own.keys() >= {"mirrored", "size", "cameras"} else None
 
     def close(self) -> None:
         """Closes all connections."""
@@ -155,13 +164,14 @@ class Remote:
             raise _NoServer(f"no server answers: {error or type(error).__name__}") from None
         try:
             first = connection.recv(timeout=CONNECT_S)
-            self.metadata = unpack(first) if isinstance(first, bytes) else None
+            metadata: Any = unpack(first) if isinstance(first, bytes) else None
         except (OSError, WebSocketException, BadMessage) as error:
             connection.close()
             raise ServerFault(f"what answers is no openpi server: {error or type(error).__name__}") from None
-        if not isinstance(self.metadata, dict):
+        if not isinstance(metadata, dict):
             connection.close()
             raise ServerFault("what answers is no openpi server: it sent no metadata")
+        self.metadata = metadata
         return connection
 
 

@@ -29,6 +29,10 @@ try:
 except ImportError as missing:
     raise MissingExtra(f"mjx-bench serve needs {missing.name}: pip install -e '.[serve]'") from None
 
+# In the metadata of our own servers: what our own client sends instead of what openpi's does, so that a served policy acts
+# to the bit as it does in the engine. `mirrored` and `size` of pictures, names of `cameras`; seeds of 64 bits, `OWN_SEED`.
+OWN, OWN_SEED = "mjx_bench", "mjx_bench_seed"
+
 MOST_BYTES = 16 * 2**20  # of a message: three pictures of 224 pixels a side are under half a MiB
 INTERNAL_ERROR = 1011  # websocket close code
 

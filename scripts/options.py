@@ -20,7 +20,10 @@ class RunOptions:
     """What every command that runs cases into results folders is told."""
 
     policy: str
-    """scripted.reactive, scripted.open_loop, zero, random, replay:DIR, seeing:NAME, or module:factory (your own)."""
+    """scripted.reactive, scripted.open_loop, zero, random, replay:DIR, seeing:NAME, pi05:DIR (a checkpoint), ws://host:port
+    (a policy server), or module:factory (your own)."""
+    random_weights: bool = False
+    """Of a policy that is named by its configuration (pi05_tiny): random weights, always the same, for trying things out."""
     out: Path
     """Results folder."""
     shard: str | None = None

@@ -68,15 +68,20 @@ def begin(options: shared.RunOptions) -> Policy:
         raise BenchError("--address and --gpus are of a cluster; give --launcher ray too")
     if options.gpus < 0:
         raise BenchError(f"--gpus {options.gpus:g} is negative; give the GPUs of one shard, or a part of one")
-    return policies.make(options.policy)
+    return policies.make(policy_name(options))
+
+
+def policy_name(options: shared.RunOptions) -> str:
+    """The policy's name, as recorded."""
+    return f"{options.policy}:random" if options.random_weights else options.policy
 
 
 def settings_of(options: shared.RunOptions, **more: Any) -> RunSettings:
     """What the options say of every run, and `more`."""
     from mjx_bench.settings import RunSettings
 
-    names = ("policy", "lanes", "threads", "backend", "renderer", "run_on", "cancel_on_change", "scene_form")
-    return RunSettings(**{name: getattr(options, name) for name in names}, **more)
+    names = ("lanes", "threads", "backend", "renderer", "run_on", "cancel_on_change", "scene_form")
+    return RunSettings(policy=policy_name(options), **{name: getattr(options, name) for name in names}, **more)
 
 
 def carry_out(
