@@ -13,10 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from brax.envs.base import Env, State, Wrapper
-from brax.envs.wrappers.training import EpisodeWrapper, VmapWrapper
 
-from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.errors import BenchError, MissingExtra, unknown_name
 from mjx_bench.physics.choice import split_fields
 from mjx_bench.physics.compiled import Compiled
 from mjx_bench.physics.mjx_compile import traced_as_physics
@@ -27,6 +25,12 @@ from mjx_bench.predicates import compile_goal
 from mjx_bench.shaping import compile_potential
 from mjx_bench.task import GOAL_ALONE, Task
 from mjx_bench.triggers import touches_judged
+
+try:
+    from brax.envs.base import Env, State, Wrapper
+    from brax.envs.wrappers.training import EpisodeWrapper, VmapWrapper
+except ModuleNotFoundError as error:
+    raise MissingExtra(f"brax environments need {error.name}: pip install -e '.[rl]'") from None
 
 # Before the first step there is no potential that the first could be compared with.
 _NO_LEVEL = -1.0
@@ -72,6 +76,11 @@ class TaskBraxEnv(Env):
         ):
             if there:
                 raise BenchError(f"{task.suite} {task.name} {what}, which brax environments cannot do; use evals.envs")
+        have = len(task.load_init_states())
+        if not len(instances) or not 0 <= min(instances) <= max(instances) < have:
+            raise BenchError(
+                f"instances = {instances!r}: {task.suite} {task.name} has 0 to {have - 1}; give some of them"
+            )
         self.task = task
         touches = touches_judged(task, [], engine="jax")
         scene = compile_scene(task.scene, touches, sensors=False)

@@ -1,8 +1,9 @@
 """Does an event leave a scene that a robot can work in? Judged on the simulator alone, before any policy runs.
 
 The event is applied at the restored initial state, not at its trigger, and nothing is controlled (section 1.7 of the
-LIBERO-MAX format). What the event changed may drift, drop and touch hardly more than it does without the event, and it must
-be seen in the picture.
+LIBERO-MAX format). What the event changed may drift, drop and touch hardly more than it does without the event. The picture
+must show something, and an event that changes pictures only must be seen in it. (The reference also asks that of things that
+move, but compares pictures between which the arm has sunk for 50 steps, so that they always differ.)
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ class Preflight:
             problems = self._physical(case, moved, lane, edits) if moved else []
             if problems:
                 return Verdict(case.case_id, tuple(problems), moved)
-            pixels, problems = self._seen(case, edits)
+            pixels, problems = self._seen(case, edits, must_change=not moved)
         except BenchError as error:
             return Verdict(case.case_id, (str(error),), ())
         return Verdict(case.case_id, tuple(problems), moved, pixels)
@@ -170,13 +171,13 @@ class Preflight:
         self._known.problems[what] = tuple(problems)
         return problems
 
-    def _seen(self, case: Case, edits: list[Edit]) -> tuple[float | None, list[str]]:
+    def _seen(self, case: Case, edits: list[Edit], *, must_change: bool) -> tuple[float | None, list[str]]:
         lane = self._lane(case)
         for change in case.setup:
             lane.apply(resolve(change, lane.view())[0])
         before = self._picture(lane)
         lane.apply(edits)
-        return _compare(before, self._picture(lane))
+        return _compare(before, self._picture(lane), must_change=must_change)
 
     def _picture(self, lane: _Lane) -> np.ndarray | None:
         if self._pictures is None:
@@ -217,12 +218,14 @@ class Preflight:
         return frozenset(n for n, body in names.values() if n.startswith(prefix) or body.startswith(prefix))
 
 
-def _compare(before: np.ndarray | None, after: np.ndarray | None) -> tuple[float | None, list[str]]:
+def _compare(
+    before: np.ndarray | None, after: np.ndarray | None, *, must_change: bool
+) -> tuple[float | None, list[str]]:
     """How much two pictures differ, and what is wrong with them."""
     if before is None or after is None:
         return None, []
     change = float(np.abs(after.astype(np.int16) - before).mean())
-    problems = [] if change > 0 else ["the event changes nothing in the picture"]
+    problems = [] if change > 0 or not must_change else ["the event changes nothing in the picture"]
     for when, image in (("before", before), ("after", after)):
         if image.mean() < MIN_MEAN or image.std() < MIN_STD:
             problems.append(

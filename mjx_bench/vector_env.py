@@ -32,6 +32,7 @@ from mjx_bench.shaping import compile_potential
 from mjx_bench.task import GOAL_ALONE, Task
 from mjx_bench.types import Verdict
 
+_RESET_OPTIONS = {"reset_mask", "instance"}
 REWARDS = ("sparse", "shaped")
 
 # A control step is one action; the engine's programs are made for it.
@@ -105,6 +106,11 @@ class TaskVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
             raise unknown_name("reward", reward, REWARDS)
         if action_mode is not None and action_mode not in task.action_modes:
             raise unknown_name(f"action mode of {task.suite} task {task.index}", action_mode, task.action_modes)
+        for name, value in (("num_envs", num_envs), ("threads", threads), ("max_episode_steps", max_episode_steps)):
+            if value is not None and value < 1:
+                raise BenchError(f"{name} = {value}: expected an integer of at least 1")
+        if instances is not None and not len(instances):
+            raise BenchError("instances is empty: give initial states to draw from, or None for all")
         driver = _Driver(action_mode or NATIVE, tuple(cameras), image_size)
         check_cameras(driver.spec, [task])
         if max_episode_steps is not None:
@@ -170,6 +176,8 @@ class TaskVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
             one for all or one each, instead of one that is drawn.
         """
         options = {} if options is None else options
+        if unknown := sorted(options.keys() - _RESET_OPTIONS):
+            raise unknown_name("reset option", unknown[0], _RESET_OPTIONS)
         mask = options.get("reset_mask", np.ones(self.num_envs, np.bool_))
         if not isinstance(mask, np.ndarray) or mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
             raise BenchError(f"reset_mask = {mask!r}: expected a NumPy array of {self.num_envs} booleans")
@@ -183,9 +191,17 @@ class TaskVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
             for i in ids.tolist():
                 if seeds[i] is not None:
                     self._rngs[i] = seeding.np_random(seeds[i])[0]
-        given = options.get("instance")
-        self._begin(ids, None if given is None else np.broadcast_to(np.asarray(given), (self.num_envs,)))
+        self._begin(ids, self._given(options.get("instance")))
         return self._observation.all(), self._infos(ids)
+
+    def _given(self, instance: Any) -> np.ndarray | None:
+        """The instances [num_envs] that a reset names."""
+        if instance is None:
+            return None
+        given = np.asarray(instance)
+        if given.dtype.kind not in "iu" or given.shape not in ((), (self.num_envs,)):
+            raise BenchError(f"instance = {instance!r}: expected an integer, or {self.num_envs} of them")
+        return np.broadcast_to(given, (self.num_envs,))
 
     def step(
         self, actions: np.ndarray

@@ -55,8 +55,6 @@ def curve(options: Curve) -> dict[str, Any]:
     # Every engine has a process and this one has none: none may take most of a device's memory for itself.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
-    import jax
-
     from evals import registry
     from mjx_bench.bench import figures, sweep
     from mjx_bench.bench.curve import Budget
@@ -71,7 +69,7 @@ def curve(options: Curve) -> dict[str, Any]:
     about |= {
         "seconds": options.seconds,
         "size": options.pictures,
-        "devices": [d.device_kind for d in jax.local_devices()],
+        "devices": _devices(),
     } | machine
     whole = sweep.Sweep(about, parts, sorted(set(options.lanes)), options.out, note)
     total = float("inf") if options.minutes is None else 60 * options.minutes
@@ -87,6 +85,17 @@ def curve(options: Curve) -> dict[str, Any]:
     if options.plot is not None:
         sweep.plot(whole.found, options.plot)
     return whole.found
+
+
+def _devices() -> list[str]:
+    """What JAX runs on; nothing where it does not work, and then no engine that needs it is measured."""
+    from mjx_bench.physics.choice import missing_jax
+
+    if missing_jax():
+        return []
+    import jax
+
+    return [device.device_kind for device in jax.local_devices()]
 
 
 def _check(options: Curve) -> None:
@@ -114,11 +123,14 @@ def _parts(options: Curve) -> tuple[list[Part], list[dict[str, Any]]]:
       MissingExtra: there is nothing else to measure.
     """
     from mjx_bench.bench.sweep import PICTURES, Part
-    from mjx_bench.physics.choice import choose, default_tile, missing_warp
+    from mjx_bench.physics.choice import choose, default_tile, missing_jax, missing_warp
 
     parts: dict[Part, None] = {}
     without = []
     for name in shared.flat(options.backend) or ("auto",):
+        if name == "jax" and (missing := missing_jax()):
+            without.append({"backend": name, "why": missing})
+            continue
         try:
             engine, _ = choose(name)
         except MissingExtra as error:

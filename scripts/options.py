@@ -48,6 +48,8 @@ class RunOptions:
     """Drop the actions that wait, and ask again, when what the policy observes changes at once."""
     run_on: bool = False
     """Success does not end an episode: it runs to its horizon, and may be undone by then."""
+    dry_run: bool = False
+    """Say what would be run, and what at most it costs, and run nothing."""
     json: bool = False
     """Print the report as JSON instead of a table."""
 

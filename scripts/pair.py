@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from scripts import chosen, cost, running
+from scripts import chosen, running
 from scripts import options as shared
 from scripts.output import Emit
 
@@ -20,8 +20,6 @@ class Pair(chosen.EventCaseOptions, shared.OneRunOptions):
     """Run each dynamic arm from the start instead of forking it at its event, and check that it arrives at the same bits."""
     faithful: bool = False
     """Removed objects behave as in the reference: dropped under the floor and shot upwards, not parked."""
-    dry_run: bool = False
-    """Say what would be run, and what at most it costs, and run nothing."""
 
 
 def run(options: Pair, emit: Emit) -> int:
@@ -29,6 +27,4 @@ def run(options: Pair, emit: Emit) -> int:
     no_event, _ = shared.no_event(shared.flat(options.event))
     settings, policy = running.begin_one(options, replay=options.replay, no_event=no_event, faithful=options.faithful)
     manifest, load = chosen.choose(options, options.scene_form)
-    if options.dry_run:
-        return cost.say([(manifest, {options.out: settings})], policy, load, emit if options.json else None)
     return running.carry_out(options, manifest, settings, policy, load, emit)

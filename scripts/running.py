@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mjx_bench.errors import BenchError
-from scripts import chosen, report
+from scripts import chosen, cost, report
 from scripts import options as shared
 from scripts.output import Emit, note
 
@@ -92,7 +92,12 @@ def carry_out(
     load: Callable[[Case], Task],
     emit: Emit,
 ) -> int:
-    """Runs what is to be run here of the cases, films and reports; 1 if a case could not be scored."""
+    """Runs what is to be run here of the cases, films and reports, or says what it costs.
+
+    1 if a case could not be scored.
+    """
+    if options.dry_run:
+        return cost.say([(manifest, {options.out: settings})], policy, load, emit if options.json else None)
     evaluate(select(manifest, options.shard), {options.out: settings}, policy, load, cluster_of(options))
     if options.video or options.frames:
         from mjx_bench import video

@@ -27,8 +27,6 @@ class StudyOptions(chosen.CaseOptions, shared.RunOptions):
     """Q, the actions executed before the policy is asked again."""
     horizon: int | None = None
     """H, the actions used of each answer; all that the policy returns if not given."""
-    dry_run: bool = False
-    """Say what would be run, and what at most it costs, and run nothing."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,13 +87,26 @@ def _camera(options: Camera, emit: Emit) -> int:
     if options.dry_run:
         runs = [(part, {options.out / name: settings}) for name, part in parts.items()]
         return cost.say(runs, policy, load, emit if options.json else None)
+    _check_strengths(options.out / "mid", options.alpha)
     for name, part in parts.items():
-        note(f"{name}: {len(manifest.cases)} cases, {len(options.alpha)} strengths")
+        note(f"{name}: {len(part.cases)} cases")
         cases = running.select(part, options.shard)
         running.evaluate(cases, {options.out / name: settings}, policy, load, running.cluster_of(options))
     study = camera_study(load_run(options.out / "mid"), load_run(options.out / "reset"), studies.strength_of)
     _show(study, camera_grids(study), options, emit)
     return 1 if study["left_out"] else 0
+
+
+def _check_strengths(folder: Path, alphas: Sequence[float]) -> None:
+    """Raises `BenchError` where the folder of an earlier run was made with others."""
+    from evals.libero_max.studies import strength_of
+    from mjx_bench.records import load_run
+
+    if (folder / "run.json").exists():
+        before = {strength_of(case_id)[1] for case_id in load_run(folder).case_ids}
+        if before != set(alphas):
+            was = " ".join(f"{alpha:g}" for alpha in sorted(before))
+            raise BenchError(f"{folder}: made with --alpha {was}; give the same to go on, or another --out")
 
 
 def _restoration(options: Restoration, emit: Emit) -> int:
@@ -106,6 +117,10 @@ def _restoration(options: Restoration, emit: Emit) -> int:
     from mjx_bench.settings import check_settings
 
     policy = running.begin(options)
+    if not policy.spec.cameras:
+        raise BenchError(
+            f"this study repairs a policy's pictures, and {options.policy} sees none; choose one with cameras"
+        )
     runs = {
         options.out / strategy: running.settings_of(
             options, horizon=options.horizon, query_interval=options.query_interval, restoration=strategy

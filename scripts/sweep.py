@@ -38,8 +38,6 @@ class Sweep(chosen.EventCaseOptions, shared.RunOptions):
     """H/Q pairs, such as 16/8 8/8, instead of --horizon and --query-interval."""
     delay: tuple[int, ...] = (0,)
     """Control steps from an observation to the first action chosen from it; each with each setting."""
-    dry_run: bool = False
-    """Say what would be run, and what at most it costs, and run nothing."""
 
 
 def run(options: Sweep, emit: Emit) -> int:

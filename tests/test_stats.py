@@ -114,6 +114,12 @@ def test_empty_denominators_are_none():
         None
     }
     assert wilson(0, 0) is None
+    for n in (1, 3, 7, 50):
+        none, every = wilson(0, n), wilson(n, n)
+        assert none is not None
+        assert every is not None
+        assert (none[0], every[1]) == (0.0, 1.0)
+        assert none[1] == pytest.approx(1 - every[0], abs=1e-15)
     assert paired_bootstrap([]) is None
     never = Outcomes(0, 3, 0, 2)
     assert never.conditional_regression is None

@@ -144,7 +144,9 @@ def test_a_shift_that_has_no_half_is_refused():
         studies.only(camera_manifest(), studies.NOISE)
 
 
-def test_the_camera_study_of_one_that_sees_nothing_is_zero(tmp_path: Path, emitted: list[Any]):
+def test_the_camera_study_of_one_that_sees_nothing_is_zero(
+    tmp_path: Path, emitted: list[Any], capfd: pytest.CaptureFixture[str]
+):
     command = ["study", "camera", *POLICY, "--pairs", "2", "--alpha", "0.5", "1", "--out", str(tmp_path), "--json"]
     assert cli.main([*command, "--dry-run"]) == 0
     cost = emitted.pop()
@@ -161,6 +163,8 @@ def test_the_camera_study_of_one_that_sees_nothing_is_zero(tmp_path: Path, emitt
     assert [len(load_run(tmp_path / name).records) for name in ("mid", "reset")] == [8, 4]
     for name in ("camera.md", "camera.csv", "camera.tex"):
         assert (tmp_path / name).stat().st_size
+    assert cli.main(["study", "camera", *POLICY, "--pairs", "2", "--alpha", "0.25", "--out", str(tmp_path)]) == 2
+    assert "made with --alpha 0.5 1; give the same" in capfd.readouterr().err
     # The same command again runs nothing.
     assert cli.main(command) == 0
     assert emitted.pop() == study
@@ -168,7 +172,7 @@ def test_the_camera_study_of_one_that_sees_nothing_is_zero(tmp_path: Path, emitt
 
 def test_restoration_needs_pictures(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     assert cli.main(["study", "restoration", *POLICY, "--out", str(tmp_path / "out")]) == 2
-    assert "'scripted.reactive' sees none" in capfd.readouterr().err
+    assert "scripted.reactive sees none" in capfd.readouterr().err
     with pytest.raises(BenchError, match="restoration 'sometimes' is unknown"):
         check_restoration("sometimes", PolicySpec("p", 1))
 
@@ -216,3 +220,10 @@ def test_studies_choose_their_own_event(tmp_path: Path):
     manifest, _ = chosen.choose(options, "exact", event=studies.NOISE)
     assert {case.event for case in manifest.cases} == {studies.NOISE}
     assert policies.make("scripted.reactive").spec.cameras == ()
+
+
+def test_an_evaluation_says_what_it_costs(tmp_path: Path, emitted: list[Any]):
+    command = ["eval", *POLICY, "--task", "pick_place", "--instances", "3", "--out", str(tmp_path / "out"), "--json"]
+    assert cli.main([*command, "--dry-run"]) == 0
+    assert emitted.pop()["total"]["records"] == 3
+    assert list(tmp_path.iterdir()) == []

@@ -100,10 +100,11 @@ def make_env(options: Ppo) -> TaskBraxEnv:
     from evals.tabletop.instances import TRAINING
 
     registry.check_suite(options.suite)
-    rows = {row["name"]: row["index"] for row in registry.task_table(options.suite)}
-    if options.task not in rows:
+    rows = {row["name"]: int(row["index"]) for row in registry.task_table(options.suite)}
+    known = rows.keys() | {str(index) for index in rows.values()}
+    if options.task not in known:
         raise unknown_name(f"task of {options.suite}", options.task, rows)
-    task = registry.load_task(options.suite, rows[options.task])
+    task = registry.load_task(options.suite, rows[options.task] if options.task in rows else int(options.task))
     first = TRAINING.start if options.suite == "tabletop" else 0
     return TaskBraxEnv(task, range(first, first + options.instances), reward=options.reward)
 

@@ -81,7 +81,9 @@ def ratio(numerator: int, denominator: int) -> float | None:
 
 
 def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float] | None:
-    """Wilson score interval of a rate (E. B. Wilson, 1927), clipped to [0, 1]; None for n = 0.
+    """Wilson score interval of a rate (E. B. Wilson, 1927); from 0 where nothing succeeds, to 1 where all does.
+
+    None for n = 0.
 
     Raises:
       ValueError: successes outside 0..n.
@@ -94,7 +96,8 @@ def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float] | Non
     denominator = 1 + z2 / n
     centre = (p + z2 / (2 * n)) / denominator
     half = z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n)) / denominator
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # What rounding leaves at the ends is no probability.
+    return 0.0 if successes == 0 else centre - half, 1.0 if successes == n else centre + half
 
 
 def mcnemar_exact(n01: int, n10: int) -> float | None:
