@@ -27,7 +27,7 @@ class CaseOptions:
     manifest: Path | None = None
     """File of cases."""
     suite: shared.Names = ()
-    """Suites to draw cases from, instead of a manifest."""
+    """Suites to draw cases from, instead of a manifest; or libero-max or libero-max-lite, whose cases `suite build` made."""
     bddl: Path | None = None
     """A task file of your own, on LIBERO's objects: cases are drawn on it, or come from a manifest (suite bddl)."""
     bddl_init_states: Path | None = None
@@ -63,16 +63,21 @@ def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[M
     shared.at_least(0, sample_seed=options.sample_seed)
 
     from evals import registry
+    from evals.libero.variants import is_regenerated
     from evals.libero_max.studies import only
+    from evals.libero_max.suite import load_suite
     from mjx_bench import cases
 
     events: tuple[str, ...] | None = (event,) if event else None
     if isinstance(options, EventCaseOptions):
         events = shared.events(shared.no_event(shared.flat(options.event))[1])
-    suites = shared.plain_suites(shared.flat(options.suite))
+    built, suites = _built(shared.flat(options.suite))
+    suites = shared.plain_suites(suites)
+    if built is not None and (options.manifest is not None or suites or options.bddl is not None):
+        raise BenchError(f"--suite {built} has cases of its own; give it without --manifest, --bddl and other suites")
     if options.manifest is not None and suites:
         raise BenchError("give either --manifest (a file of cases) or --suite (to draw cases), not both")
-    if options.manifest is None and not suites and options.bddl is None:
+    if options.manifest is None and not suites and options.bddl is None and built is None:
         raise BenchError(
             "give --manifest (a file of cases), --suite (to draw cases), or --bddl (a task file of your own)"
         )
@@ -80,11 +85,15 @@ def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[M
         raise BenchError("--bddl is a suite of its own; give either --suite or --bddl")
     if options.bddl is None and options.bddl_init_states is not None:
         raise BenchError("--bddl-init-states belongs to a task file; give --bddl too")
-    if options.manifest is not None and events and not event:
-        raise BenchError("--event chooses what to draw from suites; with --manifest, only --event none has a meaning")
-    if options.manifest is not None:
-        manifest = cases.load_manifest(options.manifest)
+    if (options.manifest is not None or built is not None) and events and not event:
+        raise BenchError(
+            "--event chooses what to draw from suites; given cases have their own, and only none has a meaning"
+        )
+    if options.manifest is not None or built is not None:
+        manifest = cases.load_manifest(options.manifest) if options.manifest is not None else load_suite(str(built))
         manifest = only(manifest, event) if event else manifest
+        if count := sum(is_regenerated(case.substrate_variant) for case in manifest.cases):
+            note(f"{count} of {len(manifest.cases)} cases are on sources that are regenerated from their rules")
     elif options.bddl is not None:
         manifest = sample([_own_task(options, POLICY_SEED)], options.pairs, options.sample_seed, events)
     else:
@@ -98,6 +107,16 @@ def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[M
         return registry.in_form(_own_task(options, case.policy_seed), form)
 
     return cases.select(manifest, options.limit), load
+
+
+def _built(names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
+    """The suite that is a built set of cases, if one is named, and the others; `BenchError` where both are."""
+    from evals.libero_max.suite import NAMES
+
+    built = [name for name in names if name in NAMES]
+    if len(built) > 1:
+        raise BenchError(f"{' and '.join(built)} are two sets of cases; give one")
+    return (built[0] if built else None), tuple(name for name in names if name not in NAMES)
 
 
 def tasks_of(suites: Sequence[str]) -> list[tuple[str, int]]:

@@ -23,7 +23,7 @@ class Build:
     out: Path | None = None
     """Folder to write; where suites are looked for by name, if not given."""
     workers: int = 2
-    """Processes that preflight cases, each about 1.5 GB."""
+    """Processes that preflight cases, each about 2 GB."""
     renderer: Literal["auto", "gl", "warp"] = "auto"
     """What takes the pictures that preflight looks at."""
     part: int = 1

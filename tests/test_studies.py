@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from evals.libero_max import studies
-from mjx_bench.cases import CONTROL_ONLY, Manifest, base_key
+from mjx_bench.cases import CONTROL_ONLY, Manifest, base_key, dump_manifest
 from mjx_bench.errors import BenchError
 from mjx_bench.events import apply_change
 from mjx_bench.observe.repair import Repair, check_restoration
@@ -227,3 +227,22 @@ def test_an_evaluation_says_what_it_costs(tmp_path: Path, emitted: list[Any]):
     assert cli.main([*command, "--dry-run"]) == 0
     assert emitted.pop()["total"]["records"] == 3
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_built_suite_is_run_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], emitted: list[Any]
+):
+    from evals.libero_max import suite
+
+    monkeypatch.setattr(suite, "default_folder", lambda: tmp_path / "suites")
+    command = ["pair", "--policy", "zero", "--out", str(tmp_path / "out"), "--dry-run", "--json"]
+    assert cli.main([*command, "--suite", "libero-max-lite"]) == 2
+    assert "libero-max-lite is not built; mjx-bench suite build libero-max" in capfd.readouterr().err
+    assert cli.main([*command, "--suite", "libero-max", "libero_object"]) == 2
+    assert "--suite libero-max has cases of its own" in capfd.readouterr().err
+    assert cli.main([*command, "--suite", "libero-max", "libero-max-lite"]) == 2
+    assert "two sets of cases" in capfd.readouterr().err
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "suites" / suite.FILES[suite.LITE]).write_text(dump_manifest(camera_manifest()))
+    assert cli.main([*command, "--suite", "libero-max-lite"]) == 0
+    assert emitted.pop()["total"]["records"] == 2
