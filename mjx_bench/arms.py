@@ -13,12 +13,11 @@ from mjx_bench.task import Task
 from mjx_bench.types import Arm, Verdict
 
 
-@dataclasses.dataclass(frozen=True)
-class Arms:
-    """How arms are run.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How arms are run, whatever the policy.
 
     Attributes:
-      query_interval, horizon: Q and H.
       replay: Dynamic arms replay their prefix instead of forking.
       no_event: nothing changes at the trigger: both arms must come out equal (an A/A run).
       faithful: removed objects behave as in the reference.
@@ -29,8 +28,6 @@ class Arms:
       restoration: what is done to the policy's pictures (`observe.repair`).
     """
 
-    query_interval: int
-    horizon: int
     replay: bool = False
     no_event: bool = False
     faithful: bool = False
@@ -38,6 +35,18 @@ class Arms:
     delay: int = 0
     cancel_on_change: bool = False
     restoration: str = "off"
+
+
+@dataclasses.dataclass(frozen=True)
+class Arms(Manner):
+    """The same for one policy.
+
+    Attributes:
+      query_interval, horizon: Q and H.
+    """
+
+    query_interval: int
+    horizon: int
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,7 +36,6 @@ class Episode:
       sight: what the policy could see after the last step, where changes are watched for.
       cancels: steps after which actions were dropped because of one.
       repaired: what was done to the pictures of each query, where they are repaired.
-      own_repairs: how many of those were this arm's own, and not its base's.
       waited: seconds from asking the policy to its answer, of each query of this arm's own; turns of other tasks' workers
         are part of it, and so are the other lanes of the batch.
     """
@@ -63,7 +62,6 @@ class Episode:
     sight: Sight | None = None
     cancels: list[int] = dataclasses.field(default_factory=list)
     repaired: list[Repaired] = dataclasses.field(default_factory=list)
-    own_repairs: int = 0
     waited: list[float] = dataclasses.field(default_factory=list)
 
     def fork(self) -> Episode:
@@ -80,7 +78,6 @@ class Episode:
             signals={name: list(rows) for name, rows in self.signals.items()},
             cancels=list(self.cancels),
             repaired=list(self.repaired),
-            own_repairs=0,
             waited=[],
             started=time.perf_counter(),
         )
@@ -95,7 +92,7 @@ class Episode:
     @property
     def repair_s(self) -> float | None:
         """Seconds that this arm's own queries spent on pictures; None where none were repaired."""
-        own = self.repaired[len(self.repaired) - self.own_repairs :]
+        own = self.repaired[len(self.repaired) - len(self.waited) :]
         return sum(r.seconds for r in own) if self.repaired else None
 
     def arrays(self) -> dict[str, np.ndarray]:

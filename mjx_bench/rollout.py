@@ -168,7 +168,6 @@ class Rollout:
             )
             if repaired:
                 e.repaired.append(repaired[i])
-                e.own_repairs += 1
 
     def _checked(self, answer: Any, n: int) -> tuple[np.ndarray, Sequence[Any]]:
         """The actions [n, H, A] and carries [n] of an answer; raises `PolicyMistake` for anything else."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from mjx_bench.arms import Arms
+from mjx_bench.arms import Arms, Manner
 from mjx_bench.errors import BenchError
 from mjx_bench.observe.repair import check_restoration
 from mjx_bench.physics.choice import choose
 from mjx_bench.policy import Policy
 
-_OF_ARMS = tuple(f.name for f in dataclasses.fields(Arms) if f.name != "horizon")
-
 
 @dataclasses.dataclass(frozen=True)
-class RunSettings:
+class RunSettings(Manner):
     """How to run the cases of a manifest.
 
     Attributes:
@@ -26,7 +24,6 @@ class RunSettings:
       backend: engine, `auto` or one of `physics.choice.ENGINES`.
       renderer: of the policy's pictures, `auto` or one of `observe.choice.RENDERERS`; not used for a policy without cameras.
       scene_form: of the tasks that `load_task` returns, as recorded.
-      replay, no_event, faithful, run_on, delay, cancel_on_change, restoration: see `arms.Arms`.
     """
 
     policy: str
@@ -37,13 +34,6 @@ class RunSettings:
     backend: str = "auto"
     renderer: str = "auto"
     scene_form: str = "exact"
-    replay: bool = False
-    no_event: bool = False
-    faithful: bool = False
-    run_on: bool = False
-    delay: int = 0
-    cancel_on_change: bool = False
-    restoration: str = "off"
 
 
 def check_settings(settings: RunSettings, policy: Policy) -> Arms:
@@ -75,4 +65,5 @@ def check_settings(settings: RunSettings, policy: Policy) -> Arms:
             f" actions of each answer, and the action horizon of {settings.policy} is {horizon}; choose smaller ones"
         )
     check_restoration(settings.restoration, policy.spec)
-    return Arms(horizon=horizon, **{name: getattr(settings, name) for name in _OF_ARMS})
+    manner = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Manner)}
+    return Arms(settings.query_interval, horizon, **manner)

@@ -13,6 +13,7 @@ import hmac
 import http
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -33,6 +34,7 @@ except ImportError as missing:
 # to the bit as it does in the engine. `mirrored` and `size` of pictures, names of `cameras`; seeds of 64 bits, `OWN_SEED`.
 OWN, OWN_SEED = "mjx_bench", "mjx_bench_seed"
 
+MOST_SIDE = 4096  # pixels of a picture
 MOST_BYTES = 16 * 2**20  # of a message: three pictures of 224 pixels a side are under half a MiB
 INTERNAL_ERROR = 1011  # websocket close code
 
@@ -75,7 +77,7 @@ class PolicyServer:
 
     Attributes:
       port: where it listens, once entered.
-      batches: sizes of the batches that were answered.
+      batches: size to how many batches of it were answered.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class PolicyServer:
         self._key = key
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="policy")
-        self.batches: list[int] = []
+        self.batches: Counter[int] = Counter()
 
     async def __aenter__(self) -> PolicyServer:
         self._server: Server = await serve(
@@ -199,7 +201,7 @@ class PolicyServer:
             if len(batch) == 1 and not batch[0].answer.done():
                 batch[0].answer.set_exception(error)
             return len(batch) == 1
-        self.batches.append(len(batch))
+        self.batches[len(batch)] += 1
         timing = {"policy_timing": {"infer_ms": 1000 * (time.perf_counter() - start)}}
         for waiting, answer in zip(batch, answers, strict=True):
             if not waiting.answer.done():  # its client may have left
@@ -221,15 +223,17 @@ def number_array(request: Mapping[str, Any], key: str, shape: Sequence[int]) -> 
     return value
 
 
-def picture(request: Mapping[str, Any], key: str, size: int) -> np.ndarray:
-    """The picture of a request under `key`, uint8 [size, size, 3].
+def picture(request: Mapping[str, Any], key: str) -> np.ndarray:
+    """The picture of a request under `key`, uint8 [height, width, 3].
 
     Raises:
-      ValueError: missing, of another size, or of another type.
+      ValueError: missing, no picture, of another type, or larger than `MOST_SIDE`.
     """
     value = request.get(key)
-    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.shape != (size, size, 3):
-        raise ValueError(f"{key}: expected a picture, uint8 {[size, size, 3]}, got {_what(value)}")
+    if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3 or value.shape[2] != 3:
+        raise ValueError(f"{key}: expected a picture, uint8 [height, width, 3], got {_what(value)}")
+    if not 1 <= min(value.shape[:2]) <= max(value.shape[:2]) <= MOST_SIDE:
+        raise ValueError(f"{key}: a picture of {list(value.shape)} pixels; at most {MOST_SIDE} a side")
     return value
 
 

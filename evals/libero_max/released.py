@@ -22,6 +22,7 @@ from evals.libero_max.sampler import (
     RELOCATION_M,
     THEME,
     TRIGGER_DISTANCE_M,
+    removals,
 )
 from mjx_bench.cases import EVENT_OPERATION, EVENT_ORDER, stable_seed
 from mjx_bench.errors import BenchError
@@ -138,10 +139,7 @@ def case_of(source: Source, variant: dict[str, str], task: Task, event: str, dra
         "safety_constraints": list(_SAFETY),
     }
     if setup:
-        scenario["setup"] = [
-            {"operation": "remove_object", "object": name, "offworld_position_m": [round(-2.0 - 0.2 * i, 1), 0.0, -5.0]}
-            for i, name in enumerate(setup)
-        ]
+        scenario["setup"] = removals(setup)
     return {
         "case_id": f"{scenario_id}-p{POLICY_SEED}",
         "task_suite_name": source.suite,

@@ -209,10 +209,7 @@ def _make_case(c: _Candidate, layout: Layout, policy_seed: int) -> dict[str, Any
     if c.event == "obstacle_insertion":
         scenario["safety_constraints"] = ["no_simulator_error", "no_obstacle_collision"]
     if setup:
-        scenario["setup"] = [
-            {"operation": "remove_object", "object": name, "offworld_position_m": [round(-2.0 - 0.2 * i, 1), 0.0, -5.0]}
-            for i, name in enumerate(setup)
-        ]
+        scenario["setup"] = removals(setup)
     return {
         "case_id": f"{scenario_id}-p{policy_seed}",
         "task_suite_name": task.suite,
@@ -227,6 +224,14 @@ def _make_case(c: _Candidate, layout: Layout, policy_seed: int) -> dict[str, Any
 
 # A change without its operation, and the objects to remove in setup.
 _Made = tuple[dict[str, Any], list[str]] | None
+
+
+def removals(names: Sequence[str]) -> list[dict[str, Any]]:
+    """The setup that takes objects away, each to a place of its own (section 2.5)."""
+    return [
+        {"operation": "remove_object", "object": name, "offworld_position_m": [round(-2.0 - 0.2 * i, 1), 0.0, -5.0]}
+        for i, name in enumerate(names)
+    ]
 
 
 def _light(task: Task, layout: Layout, event: str, draw: int, seed: int) -> _Made:

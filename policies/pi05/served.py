@@ -9,11 +9,10 @@ import numpy as np
 
 from policies.pi05.adapters import Adapter
 from policies.pi05.policy import Episode, Pi05
-from policies.serving import OWN, OWN_SEED, number_array
+from policies.serving import OWN, OWN_SEED, number_array, picture
 
 # Names that clients send a seed under, the first one found is taken; without one, noise is drawn from a count of requests.
 SEEDS = (OWN_SEED, "__openpi_rng_seed__", "libero_max_noise_seed")
-MOST_SIDE = 4096  # pixels
 
 
 class Pi05Served:
@@ -43,12 +42,7 @@ class Pi05Served:
         if not isinstance(request, Mapping):
             raise ValueError(f"an observation is a dict, not {type(request).__name__}")
         for key in self._keys:
-            value = request.get(key)
-            if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3 or value.shape[2] != 3:
-                got = f"{value.dtype} {list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
-                raise ValueError(f"{key}: expected a picture, uint8 [height, width, 3], got {got}")
-            if not 1 <= min(value.shape[:2]) <= max(value.shape[:2]) <= MOST_SIDE:
-                raise ValueError(f"{key}: a picture of {list(value.shape)} pixels; at most {MOST_SIDE} a side")
+            picture(request, key)
         number_array(request, "observation/state", (len(self._adapter.state),))
         if not isinstance(request.get("prompt"), str):
             raise ValueError(f"prompt: expected text, got {type(request.get('prompt')).__name__}")
