@@ -133,7 +133,7 @@ EVAL = ["eval", "--policy", "zero", "--out", "{tmp}/run"]
             for bad in ("2/2", "-1/2", "1", "0/0", "1/2/3", "a/b", "0.5/2", "1 /2", "")
         ],
         ([*PAIR, "--suite", "libero_object", "--event", "none", "camera_shift"], "give it without camera_shift"),
-        ([*PAIR, "--manifest", "{tmp}/none.json", "--event", "camera_shift"], "only --event none has a meaning"),
+        ([*PAIR, "--manifest", "{tmp}/none.json", "--event", "camera_shift"], "only none has a meaning"),
     ],
 )
 def test_a_mistake_is_one_line(args: list[str], message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
