@@ -81,7 +81,7 @@ def run(options: Suite, emit: Emit) -> int:
 def _build(options: Build, emit: Emit) -> int:
     from evals import registry
     from evals.libero import tasks
-    from evals.libero_max import pool, suite
+    from evals.libero_max import construction, pool, suite
     from evals.libero_max.screening import Screen
     from mjx_bench.observe.choice import choose
 
@@ -94,7 +94,7 @@ def _build(options: Build, emit: Emit) -> int:
     if failed := registry.build(scenes, seeds=(suite.POLICY_SEED,), workers=options.workers, progress=note):
         raise BenchError(f"LIBERO could not build {failed[0]}")
     screen = Screen(out / suite.VERDICTS, options.workers, renderer, _NowAndThen())
-    built = suite.build(screen.check, part=options.part, told=note)
+    built = construction.build(screen.check, part=options.part, told=note)
     summary = suite.write(built, out)
     if options.json:
         emit(summary)

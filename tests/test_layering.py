@@ -49,6 +49,7 @@ FLOORS = [
         "events",
         "observe",
         "preflight",
+        "still",
         "reference",
         "selection",
         "sessions",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from evals.libero import tasks, variants
-from evals.libero_max import choosing, pool, screening, suite, suite_check
+from evals.libero_max import choosing, construction, pool, screening, suite, suite_check
 from evals.libero_max.released import Source, case_of, eligible
 from mjx_bench.cases import EVENT_ORDER, Manifest, dump_manifest, load_manifest, manifest_sha256
 from mjx_bench.errors import BenchError
@@ -178,10 +178,10 @@ def a_manifest() -> Manifest:
     for event in EVENT_ORDER:
         source = Source("pro", "object_shape", "libero_object", 0)
         data = case_of(source, pool.variant_of(source), task, event, 0)
-        (case,) = suite._manifest([data], 1).cases
+        (case,) = construction._manifest([data], 1).cases
         ids = [f"plus-{event}-{i:03d}" for i in range(700)] + [f"pro-{event}-{i:03d}" for i in range(300)]
         cases += [dataclasses.replace(case, case_id=name) for name in ids]
-    return dataclasses.replace(suite._manifest([data], 1), cases=tuple(sorted(cases, key=lambda c: c.case_id)))
+    return dataclasses.replace(construction._manifest([data], 1), cases=tuple(sorted(cases, key=lambda c: c.case_id)))
 
 
 def test_lite_is_drawn_by_the_published_rule():
@@ -223,8 +223,8 @@ def picky(cases):
 
 
 def test_cells_are_full_two_builds_are_one_and_every_case_is_checked(small, tmp_path):
-    built = suite.build(picky, part=5)
-    again = suite.build(picky, part=5)
+    built = construction.build(picky, part=5)
+    again = construction.build(picky, part=5)
     assert manifest_sha256(built.manifest) == manifest_sha256(again.manifest)
     assert manifest_sha256(built.lite) == manifest_sha256(again.lite)
     cells = collections.Counter((c.substrate_category, c.event, c.scenario.draw) for c in built.manifest.cases)
@@ -240,7 +240,7 @@ def test_cells_are_full_two_builds_are_one_and_every_case_is_checked(small, tmp_
 
 
 def test_a_suite_that_was_changed_is_found_out(small, tmp_path):
-    built = suite.build(lambda cases: [()] * len(cases), part=5)
+    built = construction.build(lambda cases: [()] * len(cases), part=5)
     suite.write(built, tmp_path)
     path = tmp_path / suite.FILES[suite.MAX]
     data = json.loads(path.read_text())
@@ -265,7 +265,7 @@ def test_a_name_that_is_no_suite_or_not_built(tmp_path):
 
 
 def test_the_command_shows_and_checks_a_suite(small, tmp_path):
-    built = suite.build(lambda cases: [()] * len(cases), part=5)
+    built = construction.build(lambda cases: [()] * len(cases), part=5)
     suite.write(built, tmp_path)
     path = tmp_path / suite.FILES[suite.MAX]
     shown = mjx_bench("suite", "show", "libero-max-lite", "--folder", str(tmp_path), "--json")
@@ -333,7 +333,7 @@ def test_a_tenth_of_the_suite_is_the_same_twice(tmp_path):
     for name in ("one", "two"):
         folder = tmp_path / name
         folder.mkdir()
-        built = suite.build(screening.Screen(folder / suite.VERDICTS, 2, gl).check, part=10)
+        built = construction.build(screening.Screen(folder / suite.VERDICTS, 2, gl).check, part=10)
         suite.write(built, folder)
         assert suite_check.check(folder) == []
         hashes.append(manifest_sha256(load_manifest(folder / suite.FILES[suite.MAX])))
