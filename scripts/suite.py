@@ -93,7 +93,8 @@ def _build(options: Build, emit: Emit) -> int:
     scenes = [(name, index) for name in (*pool.SUITES, *tasks.variant_suites()) for index in range(pool.TASKS)]
     if failed := registry.build(scenes, seeds=(suite.POLICY_SEED,), workers=options.workers, progress=note):
         raise BenchError(f"LIBERO could not build {failed[0]}")
-    screen = Screen(out / suite.VERDICTS, options.workers, renderer, _NowAndThen())
+    told = _NowAndThen()
+    screen = Screen(out / suite.VERDICTS, options.workers, renderer, told.cases, told.scene)
     built = construction.build(screen.check, part=options.part, told=note)
     summary = suite.write(built, out)
     if options.json:
@@ -105,17 +106,25 @@ def _build(options: Build, emit: Emit) -> int:
 
 
 class _NowAndThen:
-    """Says how far preflight is, at most every `INTERVAL_S`."""
+    """Says how far a build is, at most every `INTERVAL_S`."""
 
     INTERVAL_S = 20.0
 
     def __init__(self) -> None:
         self._said = time.monotonic()
+        self._scenes = 0
 
-    def __call__(self, done: int, of: int) -> None:
+    def cases(self, done: int, of: int) -> None:
+        self._say(f"  {done} of {of} cases")
+
+    def scene(self, line: str) -> None:
+        self._scenes += 1
+        self._say(f"  {self._scenes} scenes, {line}")
+
+    def _say(self, line: str) -> None:
         if time.monotonic() - self._said >= self.INTERVAL_S:
             self._said = time.monotonic()
-            note(f"  {done} of {of} cases")
+            note(line)
 
 
 def _check(options: Check, emit: Emit) -> int:

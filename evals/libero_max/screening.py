@@ -45,12 +45,18 @@ class Screen:
       workers: processes.
       renderer: what takes the pictures.
       told: called with (cases done, cases asked for) as a call goes on.
+      built: called with a line for each scene that LIBERO had to build first.
     """
 
     def __init__(
-        self, path: Path, workers: int, renderer: str, told: Callable[[int, int], None] = lambda done, of: None
+        self,
+        path: Path,
+        workers: int,
+        renderer: str,
+        told: Callable[[int, int], None] = lambda done, of: None,
+        built: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._path, self._workers, self._renderer, self._told = path, workers, renderer, told
+        self._path, self._workers, self._renderer, self._told, self._built = path, workers, renderer, told, built
         self._made_by = json.dumps([REVISION, renderer, package.versions()], sort_keys=True)
         self._known: dict[str, Problems] = {}
         if path.is_file():
@@ -72,7 +78,7 @@ class Screen:
             from evals.libero import tasks
 
             # Extra objects are scenes that LIBERO builds; what it cannot build fails when it is loaded.
-            tasks.prepare([read_case(case) for _, case in missing], workers=self._workers)
+            tasks.prepare([read_case(case) for _, case in missing], workers=self._workers, progress=self._built)
             with self._path.open("a", encoding="utf-8") as file:
                 for rows in self._run(_chunks(missing)):
                     for key, case_id, problems in rows:
