@@ -125,7 +125,7 @@ def _case(source: Source, slot: Slot) -> dict[str, Any]:
     task = (
         tasks.load_task(source.suite, source.index) if plus else _pro_task(source.category, source.suite, source.index)
     )
-    return case_of(source, pool.variant_of(source), task, *slot)
+    return case_of(source, pool.variant_of(source), task, *slot, redraw=True)
 
 
 # Categories whose variants leave physics, and where things stand, as their plain task has them.

@@ -11,8 +11,18 @@ import math
 import random
 from typing import Any
 
+import numpy as np
+
 from evals.libero_max.eligibility import DISTRACTORS, support_of
-from evals.libero_max.placing import DIRECTIONS, RING_M
+from evals.libero_max.placing import (
+    DIRECTIONS,
+    GAP_M,
+    OTHER_RADIUS_M,
+    RADIUS_M,
+    RING_M,
+    Fixture,
+    Layout,
+)
 from evals.libero_max.sampler import (
     CAMERA,
     LABELS,
@@ -31,8 +41,13 @@ from mjx_bench.task import Task
 POLICY_SEED = 195
 PRO_SAMPLER = "libero-max-pro-hard-v1.0"
 PLUS_SAMPLER = "mjx-bench-max-plus-v1"
+# Of PRO's distractors that were drawn again because the first ones would have stood in the occluder.
+REDRAWN_SAMPLER = "mjx-bench-max-pro-redrawn-v1"
+REDRAWS = 2000  # few rings leave room for a book within them
 # Directions are drawn with the release's sampler of LIBERO-Plus, for LIBERO-PRO too (2.3).
 _DIRECTION_SAMPLER = "libero-max-hard-v2.0"
+
+Occluded = tuple[Fixture, np.ndarray]
 
 _SAFETY = ["task_remains_feasible", "no_simulator_error", "no_new_unrelated_collision"]
 
@@ -109,7 +124,9 @@ def _movable(task: Task, name: str | None) -> bool:
     return first is not None and first.predicate == "on" and (first.support == "floor" or "table" in first.support)
 
 
-def case_of(source: Source, variant: dict[str, str], task: Task, event: str, draw: int) -> dict[str, Any]:
+def case_of(
+    source: Source, variant: dict[str, str], task: Task, event: str, draw: int, *, redraw: bool = False
+) -> dict[str, Any]:
     """The JSON of a case.
 
     Args:
@@ -118,13 +135,17 @@ def case_of(source: Source, variant: dict[str, str], task: Task, event: str, dra
       task: the varied task.
       event: which event, one of `eligible(task)`.
       draw: 0 or 1.
+      redraw: distractors that would stand in the occluder of this source are drawn again, and the case says so in its id
+        and its sampler. The release's occluder stands elsewhere, so its own draws can be impossible here.
     """
     seed = source.seed(event, draw)
-    change, setup = _change(task, event, draw, seed)
+    occluded = _occluded(task, source.init_state) if redraw and event == "distractor_burst" else None
+    change, setup, draws = _change(task, event, draw, seed, occluded)
     family, severity, response = LABELS[event]
-    scenario_id = source.scenario_id(event, draw)
+    scenario_id = source.scenario_id(event, draw) + (f"-redrawn{draws}" if draws else "")
     base = f"{source.suite}/task_{source.index}"
     pro = source.benchmark == "pro"
+    sampler = REDRAWN_SAMPLER if draws else PRO_SAMPLER if pro else PLUS_SAMPLER
     scenario = {
         "scenario_id": scenario_id,
         "base_task_id": f"libero-pro/{source.category}/{base}" if pro else base,
@@ -134,7 +155,7 @@ def case_of(source: Source, variant: dict[str, str], task: Task, event: str, dra
         "severity": severity[draw],
         "trigger": {"type": "on_proximity", "value": task.trigger_entity, "distance_m": TRIGGER_DISTANCE_M},
         "change": {"operation": EVENT_OPERATION[event], **change},
-        "randomization": {"sampler": PRO_SAMPLER if pro else PLUS_SAMPLER, "draw_id": draw, "seed": seed},
+        "randomization": {"sampler": sampler, "draw_id": draw, "seed": seed},
         "expected_response_mode": response,
         "safety_constraints": list(_SAFETY),
     }
@@ -156,27 +177,30 @@ def case_of(source: Source, variant: dict[str, str], task: Task, event: str, dra
     }
 
 
-def _change(task: Task, event: str, draw: int, seed: int) -> tuple[dict[str, Any], list[str]]:
-    """A change without its operation, and the objects that setup removes."""
+def _change(
+    task: Task, event: str, draw: int, seed: int, occluded: Occluded | None
+) -> tuple[dict[str, Any], list[str], int]:
+    """A change without its operation, the objects that setup removes, and how often it was drawn again."""
     if event == "illumination_switch":
-        return {"scale": LIGHT_SCALE[draw]}, []
+        return {"scale": LIGHT_SCALE[draw]}, [], 0
     if event == "camera_shift":
-        return {"camera": "agentview", "calibration": "fixed_global_viewpoint", **CAMERA[draw]}, []
+        return {"camera": "agentview", "calibration": "fixed_global_viewpoint", **CAMERA[draw]}, [], 0
     if event == "visual_theme_switch":
-        return dict(THEME[draw]), []
+        return dict(THEME[draw]), [], 0
     if event == "sensor_noise_onset":
-        return {**NOISE[draw], "seed": seed}, []
+        return {**NOISE[draw], "seed": seed}, [], 0
     target = task.trigger_entity
     assert target is not None, "an event needs something to approach"
     if event == "obstacle_insertion":
         obstacles = obstacles_of(task)
         chosen = obstacles[draw % len(obstacles)]
         x, y = OBSTACLE_OFFSET_M[draw]
-        return {**_put(task, chosen, target, x, y), "placement_rule": "target_support_approach_ring"}, [chosen]
+        return {**_put(task, chosen, target, x, y), "placement_rule": "target_support_approach_ring"}, [chosen], 0
     if event == "distractor_burst":
-        placements = _ring(task, target, seed)
-        return {"placements": placements, "distractor_count": DISTRACTORS}, [p["object"] for p in placements]
-    return _relocation(task, event, draw), []
+        placements, draws = _ring(task, target, seed, occluded)
+        change = {"placements": placements, "distractor_count": DISTRACTORS}
+        return change, [p["object"] for p in placements], draws
+    return _relocation(task, event, draw), [], 0
 
 
 def _relocation(task: Task, event: str, draw: int) -> dict[str, Any]:
@@ -196,19 +220,47 @@ def _relocation(task: Task, event: str, draw: int) -> dict[str, Any]:
     }
 
 
-def _ring(task: Task, target: str, seed: int) -> list[dict[str, Any]]:
-    """Five distractors around the target, as section 2.5 draws them."""
+def _occluded(task: Task, row: int) -> Occluded | None:
+    """The occluder of an initial state, and where the target stands."""
+    standing, target = task.extra.get("occluder"), task.trigger_entity
+    if standing is None or target not in task.scene.objects:
+        return None
+    try:
+        fixture = standing(row)
+    except BenchError:
+        return None  # it has no place there, and the case fails preflight for that
+    return fixture, Layout.of(task, np.asarray(task.load_init_states()[row]), POLICY_SEED).position[target]
+
+
+def _ring(task: Task, target: str, seed: int, occluded: Occluded | None) -> tuple[list[dict[str, Any]], int]:
+    """Five distractors around the target, as section 2.5 draws them; and how many draws, in the occluder, came before.
+
+    Where no draw is clear of it, the first one is as good as any.
+    """
     rng = random.Random(seed)
-    chosen = distractors_of(task)
-    rng.shuffle(chosen)
-    phase = rng.uniform(0, 2 * math.pi)
-    placements = []
-    for i, name in enumerate(chosen[:DISTRACTORS]):
-        angle, radius = phase + i * 2 * math.pi / DISTRACTORS, rng.uniform(*RING_M)
-        placements.append(
-            _put(task, name, target, round(radius * math.cos(angle), 8), round(radius * math.sin(angle), 8))
-        )
-    return placements
+    first = None
+    for draws in range(REDRAWS):
+        chosen = distractors_of(task)
+        rng.shuffle(chosen)
+        phase = rng.uniform(0, 2 * math.pi)
+        placements = []
+        for i, name in enumerate(chosen[:DISTRACTORS]):
+            angle, radius = phase + i * 2 * math.pi / DISTRACTORS, rng.uniform(*RING_M)
+            placements.append(
+                _put(task, name, target, round(radius * math.cos(angle), 8), round(radius * math.sin(angle), 8))
+            )
+        if occluded is None or all(_clear(task, occluded, p) for p in placements):
+            return placements, draws
+        first = first or placements
+    assert first is not None
+    return first, 0
+
+
+def _clear(task: Task, occluded: Occluded, placement: dict[str, Any]) -> bool:
+    """Whether what is put there touches no part of the occluder, seen from above."""
+    fixture, target = occluded
+    radius = RADIUS_M.get(task.scene.entities[placement["object"]].category, OTHER_RADIUS_M)
+    return fixture.distance(target + np.array(placement["offset_m"][:2])) >= radius + GAP_M
 
 
 def _put(task: Task, name: str, target: str, x: float, y: float) -> dict[str, Any]:

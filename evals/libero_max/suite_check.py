@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evals.libero_max import pool, suite
-from evals.libero_max.released import Source, case_of, eligible
+from evals.libero_max.released import REDRAWN_SAMPLER, Source, case_of, eligible
 from mjx_bench.cases import Case, Manifest, load_manifest, manifest_sha256
 from mjx_bench.errors import BenchError
 from mjx_bench.task import Task
@@ -97,9 +97,10 @@ def _cases(manifest: Manifest) -> Iterator[str]:
             continue
         source = suite.source_of(data)
         task = _task(dataclasses.replace(source, init_state=0))
+        sampler = data["scenario"]["randomization"].get("sampler")
         if case.event not in eligible(task):
             fault = f"task {source.index} of {source.suite} cannot have {case.event}"
-        elif (made := case_of(source, data["substrate_variant"], task, case.event, case.scenario.draw)) == data:
+        elif (made := _made(source, data, task, case, redraw=sampler == REDRAWN_SAMPLER)) == data:
             continue
         else:
             fault = f"not what the rules make of it: {_difference(made, data)}"
@@ -108,6 +109,12 @@ def _cases(manifest: Manifest) -> Iterator[str]:
             yield f"{manifest.source}: case {case.case_id!r}: {fault}"
     if wrong > SHOWN:
         yield f"{manifest.source}: and {wrong - SHOWN} cases more"
+
+
+def _made(source: Source, data: dict[str, Any], task: Task, case: Case, *, redraw: bool) -> dict[str, Any]:
+    assert case.scenario is not None
+    assert case.scenario.draw is not None
+    return case_of(source, data["substrate_variant"], task, case.event, case.scenario.draw, redraw=redraw)
 
 
 @functools.lru_cache(maxsize=512)

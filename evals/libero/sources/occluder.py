@@ -31,6 +31,7 @@ from evals.libero.sources.edits import (
 )
 from evals.libero.sources.shape import SURFACE_M, scale
 from evals.libero.sources.spots import BOUND_M, Overlaps, roots_of
+from evals.libero_max.placing import Fixture
 from mjx_bench.errors import BenchError
 from mjx_bench.task import Task
 
@@ -65,6 +66,8 @@ _LOCK = threading.Lock()
 def occluded(task: Task) -> Task:
     """The task with the book in front of its target.
 
+    `extra["occluder"]` says where the book stands in an initial state, as a `placing.Fixture`.
+
     Raises:
       BenchError: when an initial state is asked for in which the book has no place.
     """
@@ -93,7 +96,27 @@ def occluded(task: Task) -> Task:
         pos[at], quat[at] = _place(changed, name, body, row), (1.0, 0.0, 0.0, 0.0)
         return {"body_pos": pos, "body_quat": quat}
 
-    return dataclasses.replace(changed, load_fields=fields)
+    def standing(row: int) -> Fixture:
+        model = model_of(changed.scene)
+        at = model.body(body).id
+        return Fixture(fields(row)["body_pos"][at][:2], 0.0, _box(model, at))
+
+    return dataclasses.replace(changed, load_fields=fields, extra={**changed.extra, "occluder": standing})
+
+
+def _box(model: mujoco.MjModel, body: int) -> tuple[float, float, float, float]:
+    """x from, x to, y from, y to of what collides of an upright body, in its own frame."""
+    import mujoco
+
+    low, high = np.full(2, np.inf), np.full(2, -np.inf)
+    for geom in np.flatnonzero((model.geom_bodyid == body) & (model.geom_contype != 0)):
+        turn = np.empty(9)
+        mujoco.mju_quat2Mat(turn, model.geom_quat[geom])
+        centre, half = np.split(model.geom_aabb[geom], 2)
+        middle = (model.geom_pos[geom] + turn.reshape(3, 3) @ centre)[:2]
+        reach = (np.abs(turn.reshape(3, 3)) @ half)[:2]
+        low, high = np.minimum(low, middle - reach), np.maximum(high, middle + reach)
+    return float(low[0]), float(high[0]), float(low[1]), float(high[1])
 
 
 def _with_room(task: Task, name: str, row: np.ndarray) -> np.ndarray:
