@@ -12,6 +12,8 @@ import pytest
 from evals.libero import package, tasks, variants
 from evals.libero.sources import camera, catalogue, layout, lenses, pose, recolour, robot, shape, wording
 from evals.libero.sources.edits import carried_by, model_of, physics_key, pose_at
+from evals.libero_max.placing import GAP_M, RADIUS_M
+from evals.libero_max.released import Source, case_of
 from mjx_bench.errors import BenchError
 from mjx_bench.observe.pictures import Pictures
 from mjx_bench.observe.sensor import spoil
@@ -320,6 +322,32 @@ def test_the_occluder_stands_on_the_table_hides_the_target_and_is_nobody_s():
         for one in (base, task)
     ]
     assert shown[1] < 0.5 * shown[0]
+
+
+def test_distractors_that_would_stand_in_the_occluder_are_drawn_again():
+    task, source = pro("view_occlusion", "libero_object", 0), Source("pro", "view_occlusion", "libero_object", 0, "", 5)
+    released, own = (case_of(source, {}, task, "distractor_burst", 0, redraw=redraw) for redraw in (False, True))
+    assert re.fullmatch(r"pro-view-occlusion-object-t00-i05-distractor_burst-d0-redrawn\d+-p195", own["case_id"])
+    assert released["case_id"] == "pro-view-occlusion-object-t00-i05-distractor_burst-d0-p195"
+    assert own["scenario"]["randomization"]["sampler"] != released["scenario"]["randomization"]["sampler"]
+    row = np.asarray(task.load_init_states()[5])
+    target = row[pose_at(task, task.trigger_entity)][:2]
+    occluder = task.extra["occluder"](5)
+    model = model_of(task.scene)
+    (body,) = [b for b in range(model.nbody) if model.body(b).name.startswith("occluder_")]
+    np.testing.assert_array_equal(occluder.pos, task.load_fields(5)["body_pos"][body][:2])
+    model = mujoco.MjModel.__copy__(model)
+    data = mujoco.MjData(model)
+    model.body_pos[body], model.body_quat[body] = [*occluder.pos, 1.0], [1, 0, 0, 0]
+    mujoco.mj_kinematics(model, data)
+    (box,) = [g for g in range(model.ngeom) if model.geom_bodyid[g] == body and model.geom_contype[g]]
+    for case, clear in ((released, False), (own, True)):
+        gaps = []
+        for part in case["scenario"]["change"]["placements"]:
+            away = data.geom_xmat[box].reshape(3, 3).T @ ([*(target + part["offset_m"][:2]), 1.0] - data.geom_xpos[box])
+            outside = np.maximum(np.abs(away) - model.geom_size[box], 0)
+            gaps.append(np.linalg.norm(outside) - RADIUS_M[task.scene.entities[part["object"]].category])
+        assert (min(gaps) >= GAP_M - 1e-6) == clear
 
 
 def test_a_level_moves_what_stands_on_the_table_with_what_it_carries():
