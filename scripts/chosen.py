@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mjx_bench.task import Task
 
 POLICY_SEED = 195  # of drawn cases, as in the published manifests
+PAIRS = 16  # drawn where no number is given
 BUILDERS = 2  # processes that build scenes, about 1 GB each
 
 
@@ -32,10 +33,10 @@ class CaseOptions:
     """A task file of your own, on LIBERO's objects: cases are drawn on it, or come from a manifest (suite bddl)."""
     bddl_init_states: Path | None = None
     """Its initial states (.npz or .npy, [N, 1 + nq + nv]); drawn by LIBERO's own reset if not given."""
-    pairs: int = 16
-    """Cases to draw from the suites."""
-    sample_seed: int = 0
-    """The same seed always draws the same cases."""
+    pairs: int | None = None
+    """Cases to draw from the suites; 16 if not given."""
+    sample_seed: int | None = None
+    """The same seed always draws the same cases; 0 if not given."""
     limit: int | None = None
     """Run only this many cases, spread over the event types."""
 
@@ -65,7 +66,7 @@ def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[M
     from evals import registry
     from evals.libero.variants import is_regenerated
     from evals.libero_max.studies import only
-    from evals.libero_max.suite import load_suite
+    from evals.libero_max.suite import load_suite, version_fault
     from mjx_bench import cases
 
     events: tuple[str, ...] | None = (event,) if event else None
@@ -89,19 +90,29 @@ def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[M
         raise BenchError(
             "--event chooses what to draw from suites; given cases have their own, and only none has a meaning"
         )
-    if options.manifest is not None or built is not None:
+    given = options.manifest is not None or built is not None
+    for flag, value in (("--pairs", options.pairs), ("--sample-seed", options.sample_seed)):
+        if given and value is not None:
+            raise BenchError(f"{flag} {value} is for drawing cases from suites; of given cases --limit N runs only N")
+    pairs, seed = options.pairs or PAIRS, options.sample_seed or 0
+    if given:
         manifest = cases.load_manifest(options.manifest) if options.manifest is not None else load_suite(str(built))
+        if (fault := version_fault(manifest)) is not None:
+            note(fault)
         manifest = only(manifest, event) if event else manifest
         if count := sum(is_regenerated(case.substrate_variant) for case in manifest.cases):
             note(f"{count} of {len(manifest.cases)} cases are on sources that are regenerated from their rules")
     elif options.bddl is not None:
-        manifest = sample([_own_task(options, POLICY_SEED)], options.pairs, options.sample_seed, events)
+        manifest = sample([_own_task(options, POLICY_SEED)], pairs, seed, events)
     else:
-        manifest = draw(tasks_of(suites), options.pairs, options.sample_seed, events)
+        manifest = draw(tasks_of(suites), pairs, seed, events)
 
     def load(case: Case) -> Task:
         if case.task_suite_name != cases.OWN_SUITE:
-            return registry.load_case(case, form=form)
+            try:
+                return registry.load_case(case, form=form)
+            except BenchError as error:
+                raise BenchError(f"{manifest.source}: case {case.case_id!r}: {error}") from None
         if options.bddl is None:
             raise BenchError(f"suite {cases.OWN_SUITE!r} is a task file of your own; name it with --bddl")
         return registry.in_form(_own_task(options, case.policy_seed), form)

@@ -66,7 +66,7 @@ def run(options: Report, emit: Emit) -> int:
         if options.tables is not None:
             from mjx_bench.report import tables
 
-            _write_tables(options.tables, tables.run_grids(summary))
+            _write_tables(options.tables, tables.run_grids(summary), summary["notes"])
     else:
         show(paths[0], to_json, options.html, options.tables, options.missing_fails)
     return 0
@@ -105,13 +105,13 @@ def _compare(paths: Sequence[Path], emit: Emit | None, options: Report) -> None:
     if options.html is not None:
         write_page(options.html, html_compare.render(comparison))
     if options.tables is not None:
-        _write_tables(options.tables, tables.comparison_grids(comparison))
+        _write_tables(options.tables, tables.comparison_grids(comparison), comparison["notes"])
 
 
-def _write_tables(folder: Path, grids: Sequence[Grid]) -> None:
+def _write_tables(folder: Path, grids: Sequence[Grid], notes: Sequence[str]) -> None:
     from mjx_bench.report import grid
 
-    files = grid.texts(grids)
+    files = grid.texts(grids, notes)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
@@ -155,7 +155,7 @@ def show(
         write_page(html, page)
     if tables_folder is not None:
         make = tables.run_grids if len(loaded.arms) > 1 else tables.evaluation_grids
-        _write_tables(tables_folder, make(summary))
+        _write_tables(tables_folder, make(summary), summary["notes"])
     return not summary["void"] and not summary["incomplete"]
 
 

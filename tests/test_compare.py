@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from evals.libero.sources import catalogue
 from mjx_bench.errors import BenchError
-from mjx_bench.records import Run, RunWriter, load_run
+from mjx_bench.records import ArrayRef, Run, RunWriter, load_run
 from mjx_bench.report.cadence import curves
 from mjx_bench.report.compare import compare, distinct_names
 from mjx_bench.report.grid import Column, Grid, latex_text, to_csv, to_latex, to_markdown
+from mjx_bench.report.pairs import NEVER_HELD, labels_of, source_notes
 from mjx_bench.report.results import results_of
 from mjx_bench.report.summary import summarise
 from mjx_bench.report.tables import comparison_grids, evaluation_grids, run_grids
@@ -97,6 +99,7 @@ def test_only_common_cases_with_an_outcome_count(tmp_path: Path):
     assert c["notes"] == [
         "6 of 10 cases have an outcome in all 2 results, and every number is of these; left out: 2 that not every result "
         "holds and 2 without an outcome in some",
+        "left: 2 of the 10 cases are not in its set",
         "right: 1 case(s) not run yet: case-3",
         "right: 1 case(s) void: case-0",
     ]
@@ -202,11 +205,40 @@ def test_what_cannot_be_compared(tmp_path: Path):
     with pytest.raises(BenchError, match="two results or more"):
         compare([a])
     nothing = results_of(outcomes(tmp_path / "c", [("missing", "missing")] * 8))
-    with pytest.raises(BenchError, match="no case has an outcome in all of them, of 8 cases in any and 8 in all"):
+    with pytest.raises(BenchError, match="c: no case has been finished there yet; run the same command again"):
         compare([a, nothing])
+    void = results_of(outcomes(tmp_path / "d", [(None, 1)] * 8))
+    with pytest.raises(BenchError, match="no case has an outcome in all of them, of 8 cases in any and 8 in all"):
+        compare([a, void])
     single = dataclasses.replace(a, arms=a.arms[:1], path="single")
     with pytest.raises(BenchError, match=r"single holds Base alone and .*a pairs"):
         compare([a, single])
+
+
+def test_regenerated_sources_are_told_apart_and_told():
+    ours = {"benchmark": "LIBERO-PRO (regenerated)", "category": "view_occlusion"}
+    released = {"benchmark": "LIBERO-PRO", "category": "view_occlusion"}
+    held = {"benchmark": "LIBERO-PRO", "category": "semantic"}
+    labels = [
+        labels_of({"substrate_category": f"LIBERO-PRO/{v['category']}", "substrate_variant": v}, None)
+        for v in (ours, released, held)
+    ]
+    assert [own.source for own in labels] == ["LIBERO-PRO (regenerated)"] * 2 + ["LIBERO-PRO"]
+    (note,) = source_notes(labels)
+    assert note.startswith("2 of 3 cases start from sources that were regenerated")
+    assert source_notes(labels[2:]) == []
+    assert set(NEVER_HELD) == set(catalogue.PRO_FOLDERS)
+
+
+def test_lost_arrays_are_told(tmp_path: Path):
+    run = outcomes(tmp_path / "a", LEFT)
+    assert summarise(run)["notes"] == []
+    ref = ArrayRef(10**6, (3, 4), "<f4", "0" * 64)
+    lost = dataclasses.replace(
+        run, records=(dataclasses.replace(run.records[0], arrays={"actions": ref}), *run.records[1:])
+    )
+    (note,) = summarise(lost)["notes"]
+    assert "the records point at 1000048: rates are those of the records" in note
 
 
 def test_a_fault_of_one_run_is_told_in_the_comparison(tmp_path: Path):
@@ -410,7 +442,9 @@ def test_tables_in_three_formats(tmp_path: Path, capfd: pytest.CaptureFixture[st
     )
     assert cli.main(["report", str(a), str(b), "--tables", str(tmp_path / "t" / "deep")]) == 0
     names = {p.name for p in (tmp_path / "t" / "deep").iterdir()}
-    assert names == {
+    assert "all 8 cases are common" in (tmp_path / "t" / "deep" / "notes.txt").read_text()
+    assert "all 8 cases are common" in (tmp_path / "t" / "deep" / "policies.tex").read_text()
+    assert names == {"notes.txt"} | {
         f"{n}.{e}"
         for n in ("policies", "profile", "contrasts", "events", "breakdowns", "agreement")
         for e in ("md", "csv", "tex")

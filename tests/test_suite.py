@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -260,7 +261,7 @@ def test_a_suite_that_was_changed_is_found_out(small, tmp_path):
 def test_a_name_that_is_no_suite_or_not_built(tmp_path):
     with pytest.raises(BenchError, match="did you mean libero-max-lite"):
         suite.load_suite("libero-max-light")
-    with pytest.raises(BenchError, match="libero-max is not built; mjx-bench suite build libero-max --out"):
+    with pytest.raises(BenchError, match=r"libero-max is not built there; .* --manifest DIR/libero_max\.json"):
         suite.load_suite("libero-max", tmp_path)
 
 
@@ -274,15 +275,39 @@ def test_the_command_shows_and_checks_a_suite(small, tmp_path):
     assert found["cases"] == len(built.lite.cases)
     assert {"event", "source", "category", "variant"} <= found.keys()
     assert found["variant"] == {"regenerated": len(built.lite.cases)}
-    checked = mjx_bench("suite", "check", str(path), "--json")
-    assert (checked.returncode, json.loads(checked.stdout)["problems"]) == (0, [])
+    assert suite_check.check(path) == []
     path.write_text(path.read_text().replace('"scale": 0.2', '"scale": 0.3'))
     wrong = mjx_bench("suite", "check", str(path))
     assert wrong.returncode == 1
     assert "change.scale" in wrong.stdout or "scale = 0.3, expected 0.2" in wrong.stdout
     absent = mjx_bench("suite", "show", "libero-max", "--folder", str(tmp_path / "none"))
     assert absent.returncode == 2
-    assert "is not built; mjx-bench suite build libero-max" in absent.stderr
+    assert "is not built there; mjx-bench suite build libero-max" in absent.stderr
+
+
+def test_a_manifest_alone_is_counted_and_its_version_read(small, tmp_path):
+    built = construction.build(lambda cases: [()] * len(cases), part=5)
+    suite.write(built, tmp_path)
+    whole, lite = (tmp_path / suite.FILES[name] for name in suite.NAMES)
+    assert suite_check.check(lite) == []
+    data = json.loads(lite.read_text())
+    data["cases"], data["benchmark_version"] = data["cases"][1:], "3.0.0"
+    lite.write_text(json.dumps(data))
+    version, count = suite_check.check(lite)
+    assert "of version '3.0.0', and this project builds version '1'" in version
+    assert re.search(r"\d+ (plus|pro) cases of camera_shift, expected \d+$", count)
+    lite.unlink()
+    assert suite_check.check(tmp_path) == [f"{lite}: is missing"]
+    data = json.loads(whole.read_text())
+    del data["cases"][0]["substrate_variant"]
+    whole.write_text(json.dumps(data))
+    assert any("no substrate_variant" in line for line in suite_check.check(whole))
+
+
+@needs_released
+def test_any_manifest_can_be_shown():
+    found = suite.counts(load_manifest(RELEASED.parent.parent / "v1" / "core.json"))
+    assert (found["source"], found["variant"], found["strength"]) == ({"plain": 1335}, {"exact": 1335}, {})
 
 
 # Preflight of many.

@@ -18,8 +18,9 @@ from typing import Any
 from evals.libero_max import choosing, pool, released
 from evals.libero_max.choosing import Slot
 from evals.libero_max.released import Source
-from mjx_bench.cases import EVENT_ORDER, Manifest, dump_manifest, manifest_sha256
+from mjx_bench.cases import EVENT_ORDER, Case, Manifest, dump_manifest, manifest_sha256
 from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.fields import canonical_json
 from mjx_bench.runtime import cache_root
 
 MAX, LITE = "libero-max", "libero-max-lite"
@@ -94,7 +95,7 @@ def counts(manifest: Manifest) -> dict[str, Any]:
     from evals.libero.variants import is_regenerated
 
     cases = manifest.cases
-    plus = [c for c in cases if _track(c.case_id) == "plus"]
+    plus = [c for c in cases if _source_name(c) == "plus" and c.substrate_variant is not None]
 
     def by(values: Sequence[str]) -> dict[str, int]:
         return dict(sorted(collections.Counter(values).items()))
@@ -102,7 +103,7 @@ def counts(manifest: Manifest) -> dict[str, Any]:
     return {
         "cases": len(cases),
         "event": by([c.event for c in cases]),
-        "source": by([_track(c.case_id) for c in cases]),
+        "source": by([_source_name(c) for c in cases]),
         "category": by([str(c.substrate_category) for c in cases]),
         "variant": by(["regenerated" if is_regenerated(c.substrate_variant) else "exact" for c in cases]),
         "draw": by([str(c.scenario.draw) for c in cases if c.scenario is not None]),
@@ -110,9 +111,17 @@ def counts(manifest: Manifest) -> dict[str, Any]:
         "suite": by([c.task_suite_name for c in cases]),
         "difficulty": by([str(c.to_json().get("substrate_difficulty")) for c in cases]),
         "strength": by([str(pool.strength(source_of(c.to_json()))) for c in plus]),
-        "source_tasks": len({json.dumps(c.to_json()["substrate_variant"], sort_keys=True) for c in cases}),
+        "source_tasks": len({(c.task_suite_name, c.task_index, canonical_json(_variant(c))) for c in cases}),
         "manifest_sha256": manifest_sha256(manifest),
     }
+
+
+def _source_name(case: Case) -> str:
+    return "plain" if case.substrate_category is None else _track(case.case_id)
+
+
+def _variant(case: Case) -> Any:
+    return case.to_json().get("substrate_variant")
 
 
 def source_of(case: dict[str, Any]) -> Source:
@@ -148,6 +157,16 @@ def write(built: Built, out: Path) -> dict[str, Any]:
     return summary
 
 
+def version_fault(manifest: Manifest) -> str | None:
+    """What to know of a manifest that calls itself one of these suites and is of another version; None of any other."""
+    if manifest.benchmark_id.startswith(f"{MAX}-") and manifest.benchmark_version != VERSION:
+        return (
+            f"{manifest.source}: {manifest.benchmark_id} of version {manifest.benchmark_version!r}, and this project builds"
+            f" version {VERSION!r}: its cases are run as they are written, and are not those of this version"
+        )
+    return None
+
+
 def default_folder() -> Path:
     """Where a suite is built, and looked for, unless a folder is named."""
     return cache_root() / "suites" / MAX
@@ -170,5 +189,8 @@ def load_suite(name: str, folder: Path | None = None) -> Manifest:
     folder = default_folder() if folder is None else folder
     path = folder / FILES[name]
     if not path.is_file():
-        raise BenchError(f"{path}: {name} is not built; mjx-bench suite build {MAX} --out {folder}")
+        raise BenchError(
+            f"{path}: {name} is not built there; mjx-bench suite build {MAX} builds it, and one that was built with"
+            f" --out DIR is named by --manifest DIR/{FILES[name]}"
+        )
     return load_manifest(path)

@@ -13,7 +13,7 @@ from typing import Any
 
 from evals.libero_max import pool, suite
 from evals.libero_max.released import REDRAWN_SAMPLER, Source, case_of, eligible
-from mjx_bench.cases import Case, Manifest, load_manifest, manifest_sha256
+from mjx_bench.cases import EVENT_ORDER, Case, Manifest, load_manifest, manifest_sha256
 from mjx_bench.errors import BenchError
 from mjx_bench.task import Task
 
@@ -28,9 +28,34 @@ def check(path: Path) -> list[str]:
     Raises:
       BenchError: nothing there to check, or a manifest that cannot be read.
     """
-    if path.is_dir():
-        return [*_files(path), *_manifests(path)]
-    return list(_cases(load_manifest(path)))
+    if not path.is_dir():
+        return list(_manifest(load_manifest(path)))
+    found = list(_files(path))
+    if all((path / suite.FILES[name]).is_file() for name in suite.NAMES):
+        found += _manifests(path)
+    return found
+
+
+def _manifest(manifest: Manifest) -> Iterator[str]:
+    """A manifest alone; how many cases there must be is known of one that calls itself one of our suites."""
+    if (fault := suite.version_fault(manifest)) is not None:
+        yield fault
+    name, part = manifest.benchmark_id.partition("-regenerated")[0], _part(manifest)
+    if name == suite.MAX:
+        yield from _counts(manifest, part)
+    elif name == suite.LITE:
+        found = collections.Counter(
+            (c.event, "pro" if c.case_id.startswith("pro-") else "plus") for c in manifest.cases
+        )
+        for event in EVENT_ORDER:
+            for track, quota in suite.LITE_QUOTA.items():
+                if (has := found.pop((event, track), 0)) != max(1, quota // part):
+                    yield f"{manifest.source}: {has} {track} cases of {event}, expected {max(1, quota // part)}"
+    for case in manifest.cases:
+        if case.substrate_category is not None and case.substrate_variant is None:
+            yield f"{manifest.source}: case {case.case_id!r}: no substrate_variant, so its source is not known"
+            break
+    yield from _cases(manifest)
 
 
 def _files(folder: Path) -> Iterator[str]:

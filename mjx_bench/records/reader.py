@@ -123,7 +123,11 @@ def read_bytes(path: pathlib.Path) -> bytes:
 def read_header(folder: pathlib.Path) -> Header:
     path = folder / "run.json"
     if not path.exists():
-        raise BenchError(f"{folder}: not a results folder (no run.json)")
+        inner = sorted(p.parent.name for p in folder.glob("*/run.json"))
+        hint = (
+            f"; it holds {', '.join(inner[:4])}{', ...' if len(inner) > 4 else ''}: name one of them" if inner else ""
+        )
+        raise BenchError(f"{folder}: not a results folder (no run.json){hint}")
     return Header.from_json(parse_json(read_bytes(path).decode("utf-8", "replace"), str(path)), str(path))
 
 

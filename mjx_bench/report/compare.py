@@ -47,6 +47,8 @@ def compare(results: Sequence[Results]) -> dict[str, Any]:
         "not_in_every_set": len(every) - len(shared),
         "without_outcome": len(shared) - len(common),
     }
+    if empty := next((r for r in results if all(case.missing for case in r.cases.values())), None):
+        raise BenchError(f"{empty.path}: no case has been finished there yet; run the same command again")
     if not common:
         raise BenchError(
             f"{', '.join(r.path for r in results)}: no case has an outcome in all of them, of {len(every)} cases in any and "
@@ -200,6 +202,10 @@ def _notes(results: Sequence[Results], policies: Sequence[Mapping[str, Any]], co
             f"{counts['cases']} of {counts['all']} cases have an outcome in all {len(results)} results, and every number "
             f"is of these; left out: {' and '.join(why)}"
         ]
+    if counts["not_in_every_set"]:
+        for policy, r in zip(policies, results, strict=True):
+            if lacking := counts["all"] - len(r.cases):
+                notes.append(f"{policy['name']}: {lacking} of the {counts['all']} cases are not in its set")
     for policy in policies:
         for field, what in (("missing", "not run yet"), ("void_cases", "void")):
             if ids := policy[field]:

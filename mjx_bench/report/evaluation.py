@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mjx_bench.records import Record, Run
-from mjx_bench.report.summary import shard_notes
+from mjx_bench.report.summary import folder_notes
 from mjx_bench.stats import ratio, wilson
 from mjx_bench.types import Arm
 
@@ -41,7 +41,7 @@ def summarise_evaluation(run: Run) -> dict[str, Any]:
         notes.append(f"{len(missing)} case(s) are not run yet; run the same command again to finish")
     if summary["void"]:
         notes.append(f"{summary['void']} case(s) are void and outside of every rate; their reasons are in void_arms")
-    return summary | {"notes": [*shard_notes(run), *notes]}
+    return summary | {"notes": [*folder_notes(run), *notes]}
 
 
 def task_of(case: Mapping[str, Any]) -> str:

@@ -174,6 +174,14 @@ def to_latex(grid: Grid) -> str:
 FORMATS: dict[str, Callable[[Grid], str]] = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 
 
-def texts(grids: Sequence[Grid]) -> dict[str, str]:
-    """File name to text, of every grid in every format."""
-    return {f"{grid.name}.{ending}": write(grid) for grid in grids for ending, write in FORMATS.items()}
+def texts(grids: Sequence[Grid], notes: Sequence[str] = ()) -> dict[str, str]:
+    """File name to text, of every grid in every format.
+
+    `notes`, what must be known of the numbers, end the legends; a CSV file has none, so they are a file of their own too.
+    """
+    said = " ".join(f"{note}." for note in notes)
+    out = {"notes.txt": "".join(f"{note}\n" for note in notes)} if notes else {}
+    for grid in grids:
+        whole = dataclasses.replace(grid, legend=f"{grid.legend} {said}".strip())
+        out |= {f"{grid.name}.{ending}": write(whole) for ending, write in FORMATS.items()}
+    return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mjx_bench.records import Record, Run
@@ -20,6 +20,7 @@ class Labels:
       category: of the source that varied the task; None for a task as LIBERO has it.
       difficulty: 1 to 5, of LIBERO-Plus.
       severity, draw: of the event.
+      regenerated: whether the varied task was made again from its rule, because its files are not public.
     """
 
     event: str
@@ -28,14 +29,26 @@ class Labels:
     difficulty: int | None = None
     severity: str | None = None
     draw: int | None = None
+    regenerated: bool = False
 
     @property
     def source(self) -> str:
-        """Whose variation of the task it is: LIBERO-Plus, LIBERO-PRO, or plain."""
+        """Whose variation of the task it is: LIBERO-Plus, LIBERO-PRO, either of them regenerated, or plain."""
         if self.category is None:
             return "plain"
-        return "LIBERO-PRO" if self.category.startswith("LIBERO-PRO/") else "LIBERO-Plus"
+        source = "LIBERO-PRO" if self.category.startswith("LIBERO-PRO/") else "LIBERO-Plus"
+        return source + (" (regenerated)" if self.regenerated else "")
 
+
+# Categories of LIBERO-PRO whose files are not public: whoever's manifest it is, what ran was regenerated.
+NEVER_HELD = (
+    "visual_noise_glare",
+    "camera_view_angle",
+    "object_texture",
+    "view_occlusion",
+    "object_shape",
+    "initial_pose_position_angle",
+)
 
 # Fields of `Labels` that breakdowns are made by, besides the event.
 DIMENSIONS = ("suite", "source", "category", "difficulty", "severity", "draw")
@@ -137,4 +150,19 @@ def labels_of(case: Mapping[str, Any], record: Record | None) -> Labels:
         difficulty=case.get("substrate_difficulty"),
         severity=record.severity if record else scenario.get("severity"),
         draw=record.draw if record else (scenario.get("randomization") or {}).get("draw_id"),
+        regenerated=_regenerated(case.get("substrate_variant")),
     )
+
+
+def _regenerated(variant: Mapping[str, Any] | None) -> bool:
+    return variant is not None and (variant["benchmark"].endswith("(regenerated)") or variant["category"] in NEVER_HELD)
+
+
+def source_notes(labels: Sequence[Labels]) -> list[str]:
+    """That cases start from regenerated sources, where some do."""
+    if not (count := sum(own.regenerated for own in labels)):
+        return []
+    return [
+        f"{count} of {len(labels)} cases start from sources that were regenerated from their rules: they compare policies"
+        " with each other, not with published numbers"
+    ]

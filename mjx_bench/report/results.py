@@ -8,8 +8,8 @@ from typing import Any
 
 from mjx_bench.records import Record, Run
 from mjx_bench.report.evaluation import task_of
-from mjx_bench.report.pairs import Labels, Scored, labels_of, pairs_of
-from mjx_bench.report.summary import shard_notes, visual_notes
+from mjx_bench.report.pairs import Labels, Scored, labels_of, pairs_of, source_notes
+from mjx_bench.report.summary import folder_notes, visual_notes
 from mjx_bench.types import Arm
 
 # Parts of a case that say what is run; two cases that share an id must share these.
@@ -95,7 +95,8 @@ def results_of(run: Run, missing_fails: bool = False) -> Results:
         settings={name: value for name, value in settings.items() if name not in own}
         | {"mjx_bench_version": header.mjx_bench_version, **packages},
         notes=(
-            *shard_notes(run),
+            *folder_notes(run),
+            *source_notes([labels_of(case, None) for case in run.manifest["cases"]]),
             *(visual_notes(pairs_of(run), settings) if len(run.arms) > 1 else ()),
             *(f"{count} case(s) left out: {why}" for why, count in settings.get("left_out", {}).items()),
         ),

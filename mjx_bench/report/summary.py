@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from mjx_bench.records import VISUAL_EVENTS, Run, event_rank
-from mjx_bench.report.pairs import DIMENSIONS, Labels, Pair, Scored, pairs_of
+from mjx_bench.report.pairs import DIMENSIONS, Labels, Pair, Scored, pairs_of, source_notes
 from mjx_bench.stats import Outcomes, macro, paired_bootstrap, ratio, split, wilson
 
 _SEVERITIES = ("low", "medium", "high")
@@ -57,14 +57,22 @@ def summarise(run: Run, missing_fails: bool = False) -> dict[str, Any]:
     }
     failed = sum(p.scored is None for p in pairs) if missing_fails else 0
     notes = [f"{failed} pair(s) have an arm that is missing or void and counts as a failure"] if failed else []
-    return summary | {"notes": [*shard_notes(run), *notes, *_notes(summary, by_event, settings)]}
+    return summary | {"notes": [*folder_notes(run), *notes, *_notes(summary, by_event, settings)]}
 
 
-def shard_notes(run: Run) -> list[str]:
-    """That the folder holds one shard only, where it does."""
-    if (shard := run.header.shard) is None:
-        return []
-    return [f"shard {shard}, of {len(shard.case_ids)} cases in all; mjx-bench merge puts the shards together"]
+def folder_notes(run: Run) -> list[str]:
+    """That the folder holds one shard only, or has lost its arrays, where that is so."""
+    notes = []
+    if (shard := run.header.shard) is not None:
+        notes.append(f"shard {shard}, of {len(shard.case_ids)} cases in all; mjx-bench merge puts the shards together")
+    needed = max((ref.offset + ref.nbytes for r in run.records for ref in r.arrays.values()), default=0)
+    arrays = run.directory / "arrays.bin"
+    if (held := arrays.stat().st_size if arrays.is_file() else 0) < needed:
+        notes.append(
+            f"{arrays}: {held} bytes, and the records point at {needed}: rates are those of the records, but nothing in"
+            " them can be judged again or shown"
+        )
+    return notes
 
 
 def summarise_outcomes(
@@ -209,6 +217,7 @@ def statistics_of(scored: Sequence[Scored], unknown: Collection[str] = ()) -> di
 
 def _notes(summary: dict[str, Any], by_event: dict[str, list[Pair]], settings: Mapping[str, Any]) -> list[str]:
     notes = [f"{count} case(s) left out, and in no number here: {why}" for why, count in summary["left_out"].items()]
+    notes += source_notes([p.labels for pairs in by_event.values() for p in pairs])
     if settings.get("no_event"):
         notes.append(_a_a_note([p for pairs in by_event.values() for p in pairs if p.scored]))
     else:
