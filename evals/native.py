@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from mjx_bench.errors import BenchError
 from mjx_bench.manifest import Case
@@ -31,11 +32,14 @@ class Native:
       suite: its name.
       rows: its tasks, by index; no simulator is needed for them.
       make: index to task; called once for each.
+      all_tasks: rows for `mjx-bench tasks` of everything in the benchmark, what does not run here included; None where all
+        of it runs. See `registry.listing`.
     """
 
     suite: str
     rows: tuple[TaskRow, ...]
     make: Callable[[int], Task]
+    all_tasks: Callable[[], list[dict[str, Any]]] | None = None
 
     @functools.cached_property
     def _made(self) -> Callable[[int], Task]:

@@ -73,6 +73,24 @@ def task_table(suite: str) -> list[dict[str, Any]]:
     return [{**vars(row), "goal": [str(atom) for atom in row.goal]} for row in _source(suite).task_table(suite)]
 
 
+def listing(suite: str) -> list[dict[str, Any]]:
+    """As `task_table`, with what a benchmark has and this engine does not run: of such a row, `index` is None.
+
+    Where a suite has such tasks, every row of it also says whether it `runs`, what it `lacks` if not, and more about it.
+    """
+    all_tasks = getattr(_source(suite), "all_tasks", None)
+    return task_table(suite) if all_tasks is None else all_tasks()
+
+
+def no_task(suites: Sequence[str], name: str) -> BenchError:
+    """The error for a name that is no task of some suites: what it lacks to run here, or else the nearest names."""
+    rows = [row for suite in suites for row in listing(suite)]
+    for row in rows:
+        if row["name"] == name and row["index"] is None:
+            return BenchError(f"{row['suite']} task {name!r} does not run here: it lacks {row['lacks']}")
+    return unknown_name(f"task of {', '.join(suites)}", name, [r["name"] for r in rows if r["index"] is not None])
+
+
 def load_task(suite: str, index: int, *, seeds: Sequence[int] = (), form: str = "exact") -> Task:
     """The task `index` of `suite`; builds its scene if it is not in the cache, with resets for `seeds` in the same go.
 

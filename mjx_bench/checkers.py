@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mjx_bench import memories
+from mjx_bench.errors import BenchError
+from mjx_bench.evidence import Checker, every, now, once, order, previous, total
 from mjx_bench.judged import Judged
-from mjx_bench.predicates import Test, compile_atom, compile_goal
+from mjx_bench.predicates import Test, compile_atom, compile_goal, compile_measure
 from mjx_bench.signals import SignalIndex, Signals
-from mjx_bench.task import GOAL_ALONE, Atom, Rules, Scene, Task
+from mjx_bench.task import GOAL_ALONE, Atom, Covered, Crossing, Rules, Scene, Task
 from mjx_bench.types import Verdict
 
 # `Standing.ended`; from `FAILED` on, one number for each of the rules' failures.
@@ -26,19 +29,27 @@ class Standing(NamedTuple):
     """How episodes stand. Arrays [B], or the scalars of one episode.
 
     Attributes:
-      run: steps in a row, up to the last, after which the goal held.
+      run: steps in a row, up to the last, after which the goal held, and all stages were behind.
+      stage: how many of the stages are.
+      memory: of the events: float32 [B, MEMORY], or so many scalars.
       ended: what ended the episode before its horizon; nothing changes any more then.
       success: whether the rules are met if the episode ends here.
       progress: in [0, 1].
     """
 
     run: Any
+    stage: Any
+    memory: Any
     ended: Any
     success: Any
     progress: Any
 
 
-START = Standing(np.int32(0), np.int32(RUNNING), np.bool_(False), np.float32(0.0))
+# Numbers that events may remember; more than any task has needed.
+MEMORY = 8
+START = Standing(
+    np.int32(0), np.int32(0), (np.float32(0.0),) * MEMORY, np.int32(RUNNING), np.bool_(False), np.float32(0.0)
+)
 
 
 class Judge:
@@ -67,8 +78,12 @@ class Judge:
         self._failures = [compile_atom(atom, scene, index) for atom in rules.failures]
         wanted, unwanted = ((), ()) if rules.score is None else (rules.score.wanted, rules.score.unwanted)
         self._wanted, self._unwanted = [*map(conjunction, wanted)], [*map(conjunction, unwanted)]
+        self._stages = order(*map(conjunction, rules.stages))
+        self._events = every(*(_happening(event, scene, index) for event in rules.events)) if rules.events else None
+        if self._events is not None and len(memories.leaves(self._events.start)) > MEMORY:
+            raise BenchError(f"{len(rules.events)} events remember more than {MEMORY} numbers; ask for fewer")
         ends = [*self._failures, *([] if self._submit is None else [self._submit])]
-        if rules.hold is None and self._submit is None:
+        if rules.hold is None and self._submit is None and not rules.stages and not rules.events:
             ends.append(self._goal)
         self.over = _any(ends) if ends else None
 
@@ -81,6 +96,15 @@ class Judge:
         """
         holds = self._goal(signals)
         numpy = holds.__array_namespace__()
+        stage = standing.stage
+        if self.rules.stages:
+            stage, ready = self._stages.update(stage, signals, None)
+            holds = holds & ready
+        memory = standing.memory
+        if self._events is not None:
+            before = memories.unpack(memory, self._events.start)
+            after, happened = self._events.update(before, signals, None)
+            memory, holds = memories.pack(after, memory), holds & happened
         run = numpy.where(holds, standing.run + 1, 0)
         success = holds if self.rules.hold is None else run >= self.rules.hold
         ended = numpy.zeros_like(standing.ended)
@@ -91,9 +115,9 @@ class Judge:
         for i, failed in reversed([*enumerate(self._failures)]):
             ended = numpy.where(failed(signals), FAILED + i, ended)
         success = success & (ended < FAILED)
-        new = Standing(run, ended, success, self._progress(signals, holds))
-        over = standing.ended != RUNNING
-        return Standing(*(numpy.where(over, a, b).astype(a.dtype) for a, b in zip(standing, new, strict=True)))
+        new = Standing(run, stage, memory, ended, success, self._progress(signals, holds))
+        result: Standing = memories.where(standing.ended != RUNNING, standing, new)
+        return result
 
     def step(self, standing: Standing, signals: Signals, lane: int) -> Standing:
         """How one episode stands after one more step, whose signals are in row `lane`."""
@@ -120,7 +144,7 @@ class Judge:
             return Verdict.FAILURE, str(self.rules.failures[int(standing.ended) - FAILED])
         if standing.ended == SUBMITTED:
             return (Verdict.SUCCESS, "submit") if standing.success else (Verdict.FAILURE, "submit: goal not reached")
-        if standing.success and (at_horizon or self.rules.hold is None):
+        if standing.success and (at_horizon or self.rules.at_once or self.rules.hold is None):
             return Verdict.SUCCESS, "goal"
         return (Verdict.TIMEOUT, "horizon") if at_horizon else None
 
@@ -147,7 +171,17 @@ def stack(standings: Sequence[Standing]) -> Standing:
 
 def unstack(standing: Standing) -> list[Standing]:
     """Arrays as standings of episodes."""
-    return [Standing(*values) for values in zip(*standing, strict=True)]
+    return [s._replace(memory=tuple(s.memory)) for s in map(Standing._make, zip(*standing, strict=True))]
+
+
+def _happening(event: Crossing | Covered, scene: Scene, index: SignalIndex) -> Checker:
+    """The condition that an event has been."""
+    if isinstance(event, Crossing):
+        before, after = (compile_goal(atoms, scene, index)[1] for atoms in (event.before, event.after))
+        return once(every(previous(before), now(after)))
+    speed, period = compile_measure(event.speed, scene, index), np.float32(event.period)
+    when = compile_goal(event.when, scene, index)[1]
+    return total(lambda s: speed(s) * period, when, event.least)
 
 
 def _any(tests: Sequence[Test]) -> Test:

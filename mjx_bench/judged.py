@@ -13,7 +13,20 @@ from mjx_bench.fields import Reader, canonical_json, is_number
 from mjx_bench.manifest import Case
 from mjx_bench.predicates import COMPARE, goal_index
 from mjx_bench.signals import SignalIndex
-from mjx_bench.task import GOAL_ALONE, Atom, Entity, Region, Robot, Rules, Scene, Score, Task, Threshold
+from mjx_bench.task import (
+    GOAL_ALONE,
+    Atom,
+    Covered,
+    Crossing,
+    Entity,
+    Region,
+    Robot,
+    Rules,
+    Scene,
+    Score,
+    Task,
+    Threshold,
+)
 
 TaskKey = tuple[str, int, str]
 
@@ -147,7 +160,14 @@ def _dump_rules(rules: Rules) -> dict[str, Any]:
         return [[_dump_atom(atom) for atom in test] for test in found]
 
     score = rules.score
+    # Only where there are any, so that rules without are written as they always were.
+    more: dict[str, Any] = {"at_once": True} if rules.at_once else {}
+    if rules.stages:
+        more["stages"] = tests(rules.stages)
+    if rules.events:
+        more["events"] = [_dump_event(event) for event in rules.events]
     return {
+        **more,
         "hold": rules.hold,
         "submit": [_dump_atom(atom) for atom in rules.submit],
         "failures": [_dump_atom(atom) for atom in rules.failures],
@@ -157,11 +177,32 @@ def _dump_rules(rules: Rules) -> dict[str, Any]:
     }
 
 
+def _dump_event(event: Crossing | Covered) -> dict[str, Any]:
+    if isinstance(event, Crossing):
+        return {"before": [_dump_atom(atom) for atom in event.before], "after": [_dump_atom(a) for a in event.after]}
+    when = [_dump_atom(atom) for atom in event.when]
+    return {"speed": _dump_atom(event.speed), "when": when, "period": event.period, "least": event.least}
+
+
+def _read_event(r: Reader) -> Crossing | Covered:
+    event: Crossing | Covered
+    if r.has("before"):
+        event = Crossing(_read_atoms(r, "before"), _read_atoms(r, "after"))
+    else:
+        speed = _atom(r.get("speed", lambda v: _atoms([v]), "an atom"))
+        event = Covered(speed, _read_atoms(r, "when"), r.number("period", low=0.0), r.number("least"))
+    r.finish()
+    return event
+
+
 def _read_rules(r: Reader) -> Rules:
     wanted, unwanted = (r.get(name, _tests, "a list of lists of atoms") for name in ("wanted", "unwanted"))
     deduction = r.number("deduction", low=0.0)
     rules = Rules(
         hold=r.integer("hold", low=1) if r.get("hold", lambda v: True, "") is not None else None,
+        at_once=r.flag("at_once", default=False),
+        events=tuple(_read_event(Reader(row, r.where, "rules.events")) for row in r.items("events", default=())),
+        stages=_conjunctions(r.get("stages", _tests, "a list of lists of atoms", default=())),
         submit=_read_atoms(r, "submit"),
         failures=_read_atoms(r, "failures"),
         score=Score(_conjunctions(wanted), _conjunctions(unwanted), deduction) if wanted else None,

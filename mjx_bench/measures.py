@@ -10,8 +10,8 @@ from mjx_bench.signals import SignalIndex, Signals
 # Signals to float [B].
 Measure = Callable[[Signals], Any]
 
-# Measures of the velocity of their one argument, an object with a free joint.
-VELOCITIES = ("speed", "spin")
+# Measures of the velocity of their first argument, an object with a free joint.
+VELOCITIES = ("speed", "pace", "forward", "spin")
 
 
 def _point(name: str, index: SignalIndex) -> Callable[[Signals], Any]:
@@ -38,6 +38,16 @@ def _distance(a: str, b: str, index: SignalIndex) -> Measure:
     return lambda s: _length(one(s) - other(s))
 
 
+def _apart(a: str, b: str, index: SignalIndex) -> Measure:
+    one, other = _point(a, index), _point(b, index)
+
+    def apart(s: Signals) -> Any:
+        d = one(s) - other(s)
+        return (d[:, 0] ** 2 + d[:, 1] ** 2) ** 0.5
+
+    return apart
+
+
 def _height(a: str, index: SignalIndex) -> Measure:
     point = _point(a, index)
     return lambda s: point(s)[:, 2]
@@ -61,16 +71,37 @@ def _velocity(first: int) -> Callable[[str, SignalIndex], Measure]:
     return build
 
 
+def _level(a: str, b: str, index: SignalIndex) -> Measure:
+    one, other = _point(a, index), _point(b, index)
+    return lambda s: abs(one(s)[:, 2] - other(s)[:, 2])
+
+
+def _pace(a: str, index: SignalIndex) -> Measure:
+    mover = index.mover(a)
+    return lambda s: (s.entity_vel[:, mover, 0] ** 2 + s.entity_vel[:, mover, 1] ** 2) ** 0.5
+
+
+def _forward(a: str, b: str, index: SignalIndex) -> Measure:
+    mover, region = index.mover(a), index.region(b)
+    return lambda s: (s.entity_vel[:, mover, :3] * s.region_mat[:, region, :, 0]).sum(-1)
+
+
 # Name to number of arguments and builder. Arguments are entities or regions, except where it says otherwise.
 #   distance(a, b): metres between them.            height(a): metres above the world's origin.
+#   apart(a, b): the same, seen from above.         level(a, b): metres between their heights.
 #   hang(a, b): radians between the vertical and the line from a up to b.
 #   tilt(a): radians between the vertical and the z axis of a region.
-#   speed(a), spin(a): m/s and rad/s of an object's root body.
+#   speed(a), spin(a): m/s and rad/s of an object's root body.       pace(a): m/s, seen from above.
+#   forward(a, b): m/s of an object's root body along the x axis of a region, below 0 backwards.
 MEASURES: dict[str, tuple[int, Callable[..., Measure]]] = {
     "distance": (2, _distance),
+    "apart": (2, _apart),
+    "level": (2, _level),
     "height": (1, _height),
     "hang": (2, _hang),
     "tilt": (1, _tilt),
     "speed": (1, _velocity(0)),
+    "pace": (1, _pace),
+    "forward": (2, _forward),
     "spin": (1, _velocity(3)),
 }

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjx_bench.courses import ON_GROUND
 from mjx_bench.errors import BenchError, unknown_name
-from mjx_bench.measures import MEASURES, VELOCITIES
+from mjx_bench.measures import MEASURES, VELOCITIES, Measure
 from mjx_bench.signals import HAND, SignalIndex, Signals, touch_pair
 from mjx_bench.task import COMPARE, Atom, Entity, Scene, Threshold
 
@@ -105,7 +106,7 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
         "free": (1, _free),
         **{name: (1, _joint_test(name, any_joint=rule is any)) for name, rule in JOINT_PREDICATES.items()},
     }
-    if atom.predicate in MEASURES:
+    if atom.predicate in MEASURES or atom.predicate in ON_GROUND:
         raise BenchError(f"{atom} is a measure; give it a bound")
     if atom.predicate not in builders:
         raise unknown_name("predicate", atom.predicate, builders)
@@ -116,8 +117,11 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
     return build(*atom.args, scene, index)
 
 
-def _check_args(atom: Atom, arity: int, scene: Scene) -> None:
-    if len(atom.args) != arity:
+def _check_args(atom: Atom, arity: int | None, scene: Scene) -> None:
+    if arity is None:
+        if len(atom.args) < 2:
+            raise BenchError(f"predicate {atom.predicate!r} takes 2 or more arguments, got {len(atom.args)} in {atom}")
+    elif len(atom.args) != arity:
         raise BenchError(f"predicate {atom.predicate!r} takes {arity} arguments, got {len(atom.args)} in {atom}")
     for name in atom.args:
         if name not in scene.entities and name not in scene.regions:
@@ -126,12 +130,24 @@ def _check_args(atom: Atom, arity: int, scene: Scene) -> None:
 
 def _bounded(atom: Atom, bound: Threshold, scene: Scene, index: SignalIndex) -> Test:
     """The test that a measure stays within its bound."""
+    measure, compare = compile_measure(atom, scene, index), COMPARE[bound.comparison]
+    return lambda s: compare(measure(s), bound.value)
+
+
+def compile_measure(atom: Atom, scene: Scene, index: SignalIndex) -> Measure:
+    """What an atom measures, whatever its bound; signals to float [B]. See `compile_goal`."""
+    if atom.predicate in ON_GROUND:
+        least, place = ON_GROUND[atom.predicate]
+        _check_args(atom, least, scene)
+        for name in atom.args:
+            if name not in scene.regions:
+                raise BenchError(f"the arguments of {atom} must be regions, and {name!r} is an object")
+        return place(*atom.args, scene, index)
     if atom.predicate not in MEASURES:
-        raise unknown_name("measure", atom.predicate, MEASURES)
+        raise unknown_name("measure", atom.predicate, [*MEASURES, *ON_GROUND])
     arity, build = MEASURES[atom.predicate]
     _check_args(atom, arity, scene)
-    measure, compare = build(*atom.args, index), COMPARE[bound.comparison]
-    return lambda s: compare(measure(s), bound.value)
+    return build(*atom.args, index)
 
 
 def _on(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:

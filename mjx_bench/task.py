@@ -14,6 +14,8 @@ import numpy as np
 from mjx_bench.rules import COMPARE as COMPARE
 from mjx_bench.rules import GOAL_ALONE as GOAL_ALONE
 from mjx_bench.rules import Atom as Atom
+from mjx_bench.rules import Covered as Covered
+from mjx_bench.rules import Crossing as Crossing
 from mjx_bench.rules import Rules as Rules
 from mjx_bench.rules import Score as Score
 from mjx_bench.rules import Threshold as Threshold

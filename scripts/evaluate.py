@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.errors import BenchError
 from scripts import chosen, running
 from scripts import options as shared
 from scripts.output import Emit, note
@@ -62,7 +62,7 @@ def chosen_tasks(suites: Sequence[str], names: Sequence[str]) -> list[tuple[str,
     known = {str(row["index"]) for row in rows} | {row["name"] for row in rows}
     for name in names:
         if name not in known:
-            raise unknown_name(f"task of {', '.join(suites)}", name, {row["name"] for row in rows})
+            raise registry.no_task(suites, name)
     return [
         (row["suite"], row["index"]) for row in rows if not names or str(row["index"]) in names or row["name"] in names
     ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GRIPPER_SPEED = 5.0
 
 # Joints of the arm that each control law moves.
-JOINTS = {"osc_pose": 7, "joint_position": 7, "rotors": 0}
+JOINTS = {"osc_pose": 7, "joint_position": 7, "rotors": 0, "drive": 0}
 
 _Law = TypeVar("_Law")
 

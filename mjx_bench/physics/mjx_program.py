@@ -21,6 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 
 from mjx_bench.control.arm import law_of
 from mjx_bench.control.arm_jax import Memory, Seen
+from mjx_bench.control.drive_jax import drive
 from mjx_bench.control.joint_jax import joint_position
 from mjx_bench.control.osc_jax import osc_pose
 from mjx_bench.control.rotors_jax import rotors
@@ -34,6 +35,7 @@ CONTROL_LAWS: Mapping[str, Callable[..., tuple[jax.Array, Memory]]] = {
     "osc_pose": osc_pose,
     "joint_position": joint_position,
     "rotors": rotors,
+    "drive": drive,
 }
 
 # A position, velocity or acceleration beyond this counts as not finite, as in MuJoCo (mjMAXVAL).

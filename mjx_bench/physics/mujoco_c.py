@@ -16,6 +16,7 @@ import mujoco.batch
 import numpy as np
 
 from mjx_bench.control.arm import law_of
+from mjx_bench.control.drive import drive
 from mjx_bench.control.joint import joint_position
 from mjx_bench.control.osc import osc_pose
 from mjx_bench.control.rotors import rotors
@@ -28,7 +29,12 @@ from mjx_bench.physics.scene import SceneModel
 from mjx_bench.signals import Signals
 from mjx_bench.task import Reset
 
-CONTROL_LAWS: Mapping[str, ControlLaw] = {"osc_pose": osc_pose, "joint_position": joint_position, "rotors": rotors}
+CONTROL_LAWS: Mapping[str, ControlLaw] = {
+    "osc_pose": osc_pose,
+    "joint_position": joint_position,
+    "rotors": rotors,
+    "drive": drive,
+}
 
 _POSED = ("body_pos", "body_quat")
 _VEL = mujoco.mjtStage.mjSTAGE_VEL.value

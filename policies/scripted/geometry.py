@@ -150,7 +150,8 @@ def load_shapes(scene: Scene) -> SceneShapes:
             geom = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_GEOM, geom_name)
             if geom < 0:
                 raise BenchError(f"scene {scene.key}: entity {name!r} names geom {geom_name!r}, which its model lacks")
-            wanted[name].append(geom)
+            if model.geom_type[geom] != mujoco.mjtGeom.mjGEOM_PLANE:  # an endless one is ground, whoever names it
+                wanted[name].append(geom)
     owned = {int(model.body_rootid[b]) for b in roots}
     fixed, ground = [], -np.inf
     for geom in range(model.ngeom):
