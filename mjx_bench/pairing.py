@@ -164,7 +164,7 @@ class PairRunner:
         case = job.cases[0]
         state = self._init_states[case.init_state_index]
         fields = self._task.fields_of(case.init_state_index)
-        episode = self._rollout.begin(job.key)
+        episode = self._rollout.begin(job.key, case.policy_seed)
         episode.stored_chunks = chunks
         episode.pushes = self._task.pushes_of(case.init_state_index)
         if self._settled is not None and job.key in self._settled:

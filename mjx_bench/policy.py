@@ -17,10 +17,10 @@ from mjx_bench.task import Task
 
 Carry = Any
 
-# Numbers in one action of each control law: an arm's, then its gripper; or one a rotor.
+# Numbers in one action of each control law: an arm's, then its gripper; or one a rotor; or speed and steering.
 # "native" stands for the first of `Task.action_modes`.
 NATIVE = "native"
-ACTION_DIMS = {"osc_pose": 7, "joint_position": 8, "rotors": 4}
+ACTION_DIMS = {"osc_pose": 7, "joint_position": 8, "rotors": 4, "drive": 2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,10 +30,11 @@ class PolicySpec:
     Attributes:
       name: as recorded.
       horizon: H, actions that one query returns.
-      action_mode: control law its actions are for, "osc_pose" (A = 7), "joint_position" (A = 8), "rotors" (A = 4), or
-        "native": whatever each task takes first, which the policy must find out from the task.
+      action_mode: control law its actions are for, "osc_pose" (A = 7), "joint_position" (A = 8), "rotors" (A = 4), "drive"
+        (A = 2), or "native": whatever each task takes first, which the policy must find out from the task.
       cameras: names of the cameras it needs. A policy without any sees no pictures, and visual events cannot touch it.
       image_size: pixels a side of its pictures, which are square.
+      on_device: it takes pictures that have stayed on the device, see `Observation.images`.
     """
 
     name: str
@@ -41,6 +42,7 @@ class PolicySpec:
     action_mode: str = "osc_pose"
     cameras: tuple[str, ...] = ()
     image_size: int = 256
+    on_device: bool = False
 
 
 def action_mode_for(mode: str, task: Task) -> str:
@@ -64,7 +66,10 @@ class Observation:
       articulation: joint name to [B] position, for every articulation joint of the scene (privileged).
       qpos, qvel: [B, nq] and [B, nv] of the scene's model, as MuJoCo lays them out (privileged).
       ctrl: [B, nu] what the actuators were told last.
-      images: camera to uint8 [B, image_size, image_size, 3], upright, RGB: those that the policy's spec names.
+      policy_seed: int64 [B] the policy's seed of each lane's case, as its manifest has it; None where there are no cases.
+      images: camera to uint8 [B, image_size, image_size, 3], upright, RGB: those that the policy's spec names. NumPy
+        arrays; for a policy that takes them on the device, JAX arrays where they are drawn on JAX's device and nothing has
+        spoilt or repaired them since.
     """
 
     task: Task
@@ -76,10 +81,11 @@ class Observation:
     entity_pos: np.ndarray
     entity_quat: np.ndarray
     articulation: dict[str, np.ndarray]
-    images: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    images: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     qpos: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
     qvel: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
     ctrl: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
+    policy_seed: np.ndarray | None = None
 
 
 @runtime_checkable
@@ -92,6 +98,15 @@ class Prepared(Protocol):
         Raises:
           BenchError: it cannot run one of them.
         """
+        ...
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """What a policy may have besides: what its actions depend on that is neither in its name nor in its source file."""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """What it is of to a hash, or to a few words; recorded, and a folder is continued only where all are equal."""
         ...
 
 

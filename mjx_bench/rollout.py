@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mjx_bench import seeds
 from mjx_bench.checkers import Standing, judge_of, stack, unstack
 from mjx_bench.episode import Episode, apply_push
 from mjx_bench.errors import BenchError
@@ -23,7 +24,6 @@ from mjx_bench.observe.watching import notice, sights
 from mjx_bench.physics.base import Physics
 from mjx_bench.policy import ACTION_DIMS, Observation, Policy, action_mode_for
 from mjx_bench.predicates import Test
-from mjx_bench.seeds import policy_seed, query_seed
 from mjx_bench.signals import SignalIndex
 from mjx_bench.task import Task
 from mjx_bench.types import Verdict
@@ -84,20 +84,21 @@ class Rollout:
         self._delay = delay
         self._watching = watching
         self._repair = repair
+        self._on_device = policy.spec.on_device and repair is None
         self.control_steps = 0  # of all lanes, settling and repeated prefixes included
         target = task.trigger_entity
         self._target = None if target is None else physics.index.entity(target)
 
-    def begin(self, key: str) -> Episode:
-        """The episode that starts in a lane that was just loaded, settling steps first."""
+    def begin(self, key: str, policy_seed: int | None = None) -> Episode:
+        """The episode that starts in a lane that was just loaded, settling steps first; see `Episode` for both names."""
         task = self._task
         settle = np.zeros(self._width)
         # Nothing moves but the gripper, whatever the control law: the last number is the gripper in all of them.
         settle[-1] = task.settle_action[-1]
         pending = np.tile(settle, (task.settle_steps, 1))
-        episode = Episode(key=key, carry=None, pending=pending, settle=task.settle_steps)
+        episode = Episode(key, None, pending, policy_seed, task.settle_steps)
         try:
-            episode.carry = self._policy.init(task, policy_seed(key))
+            episode.carry = self._policy.init(task, seeds.policy_seed(key))
         except BenchError:
             raise
         except (Exception, SystemExit) as error:  # a policy is the user's code: what it raises is its own lane's end
@@ -135,12 +136,12 @@ class Rollout:
         if not asking:
             return
         episodes = [e for _, e in sorted(asking.items())]
-        obs = self.observe(np.array(sorted(asking), np.int32), episodes)
+        obs = self.observe(np.array(sorted(asking), np.int32), episodes, on_device=self._on_device)
         obs, repaired = (obs, []) if self._repair is None else self._repair(obs)
-        seeds = np.array([query_seed(e.key, len(e.chunks)) for e in episodes], np.uint64)
+        drawn = np.array([seeds.query_seed(e.key, len(e.chunks)) for e in episodes], np.uint64)
         start = time.perf_counter()
         try:
-            answer = self._policy.act([e.carry for e in episodes], obs, seeds)
+            answer = self._policy.act([e.carry for e in episodes], obs, drawn)
         except BenchError:
             raise
         except (Exception, SystemExit) as error:
@@ -189,13 +190,18 @@ class Rollout:
             raise PolicyMistake(f"policy {spec.name!r} must return a sequence of {n} carries, one a lane")
         return out[:, : self._horizon], answer[1]
 
-    def observe(self, ids: np.ndarray, episodes: Sequence[Episode]) -> Observation:
-        """What a policy may read of the lanes `ids` (int32 [n], ascending) now."""
+    def observe(self, ids: np.ndarray, episodes: Sequence[Episode], *, on_device: bool = False) -> Observation:
+        """What a policy may read of the lanes `ids` (int32 [n], ascending) now; pictures on the device where they can be."""
         k = self._physics.kinematics(ids)
         fields = {f.name: getattr(k, f.name) for f in dataclasses.fields(k)}
-        images = {} if self._pictures is None else self._pictures.take(self._physics.poses(ids))
+        images: Mapping[str, Any] = {}
+        if self._pictures is not None:
+            poses = self._physics.poses(ids)
+            images = self._pictures.take_on_device(poses) if on_device else self._pictures.take(poses)
         step = np.array([e.step for e in episodes], np.int64)
-        return Observation(task=self._task, step=step, images=images, **fields)
+        given = [e.policy_seed for e in episodes]
+        policy_seed = None if None in given else np.array(given, np.int64)
+        return Observation(task=self._task, step=step, images=images, policy_seed=policy_seed, **fields)
 
     def _step(self, ids: np.ndarray, episodes: list[Episode]) -> None:
         actions = np.stack([e.pending[0] for e in episodes])

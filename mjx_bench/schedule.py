@@ -26,7 +26,7 @@ from mjx_bench.observe.pictures import check_cameras
 from mjx_bench.passes import plan
 from mjx_bench.physics.choice import PACKAGES as ENGINE_PACKAGES
 from mjx_bench.physics.choice import choose, tile_of
-from mjx_bench.policy import Policy, PolicySpec, Prepared, action_mode_for
+from mjx_bench.policy import Fingerprinted, Policy, PolicySpec, Prepared, action_mode_for
 from mjx_bench.recording import Progress, Reporter
 from mjx_bench.records import Header, RunWriter
 from mjx_bench.seeds import policy_seed
@@ -227,8 +227,9 @@ def _header(
 
 
 def _policy_source(policy: Policy) -> dict[str, str]:
-    """Hash of the file that defines the policy: an edited policy must not finish what another began."""
+    """The policy's own fingerprint, and a hash of the file that defines it: another must not finish what it began."""
+    own = dict(policy.fingerprint()) if isinstance(policy, Fingerprinted) else {}
     source = inspect.getsourcefile(type(policy))
     if source is None:
-        return {}
-    return {"policy source": hashlib.sha256(Path(source).read_bytes()).hexdigest()[:32]}
+        return own
+    return own | {"policy source": hashlib.sha256(Path(source).read_bytes()).hexdigest()[:32]}

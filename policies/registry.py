@@ -1,19 +1,26 @@
 """Every policy by name; nothing is imported before it is asked for.
 
 A name is one of `names()`; `replay:DIR`, the recorded Base arms of a results folder; `seeing:NAME`, another policy with
-pictures; `ws://host:port`, a policy server; or `module:factory`, a policy of the user's own: a callable without arguments
-that returns an object with the members of `mjx_bench.policy.Policy`.
+pictures; `pi05:DIR`, or the folder alone, a checkpoint or a run of `mjx-bench train`; `pi05_tiny:random` and the like, one
+without training; `ws://host:port`, a policy server; `libero_max:NAME`, one of these three with LIBERO-MAX's noise; or
+`module:factory`, a policy of the user's own: a callable without arguments that returns an object with the members of
+`mjx_bench.policy.Policy`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from mjx_bench.errors import BenchError, MissingExtra, unknown_name
 from mjx_bench.policy import ACTION_DIMS, NATIVE, Policy, PolicySpec
 from policies.pi05.configs import CONFIGS
+
+if TYPE_CHECKING:
+    from policies.noise import NoiseRule
 
 # name: (module, class called without arguments)
 _POLICIES = {
@@ -50,33 +57,52 @@ def make(name: str) -> Policy:
         from policies.seeing import Seeing
 
         return Seeing(make(rest))
-    if kind in ("ws", "wss"):
-        from policies.remote import Remote
-
-        return Remote(name)
-    if kind == "pi05" or kind in CONFIGS or (rest == "random" and kind.startswith("pi0")):
-        return _pi05(kind, rest)
+    if kind == "libero_max":
+        drawn = _drawing(rest, "libero_max")
+        if drawn is None:
+            raise BenchError(
+                f"policy {rest!r} draws no noise that could follow LIBERO-MAX's rule; libero_max:NAME is for pi05:DIR,"
+                " pi05_tiny:random and the like, and ws://host:port"
+            )
+        drawn.spec = dataclasses.replace(drawn.spec, name=name)
+        return drawn
+    if (drawn := _drawing(name, "query")) is not None:
+        return drawn
     if rest == "random":
         raise unknown_name("configuration", kind, CONFIGS)
     if colon:
         return _own(name, kind, rest)
     if name not in _POLICIES:
-        raise unknown_name(
-            "policy", name, (*_POLICIES, "replay:DIR", "seeing:NAME", "ws://host:port", "module:factory")
-        )
+        known = (*_POLICIES, "replay:DIR", "seeing:NAME", "libero_max:NAME", "ws://host:port", "module:factory")
+        raise unknown_name("policy", name, known)
     module, cls = _POLICIES[name]
     policy: Policy = getattr(importlib.import_module(module), cls)()
     return policy
 
 
-def _pi05(kind: str, rest: str) -> Policy:
+def _drawing(name: str, noise: NoiseRule) -> Policy | None:
+    """A policy that draws noise, by this rule; None for another."""
+    kind, _, rest = name.partition(":")
+    if kind in ("ws", "wss"):
+        from policies.remote import Remote
+
+        return Remote(name, noise)
+    if name not in _POLICIES and os.path.isdir(name):
+        return _pi05("pi05", name, noise)
+    if kind == "pi05" or kind in CONFIGS or (rest == "random" and kind.startswith("pi0")):
+        return _pi05(kind, rest, noise)
+    return None
+
+
+def _pi05(kind: str, rest: str, noise: NoiseRule) -> Policy:
     if not rest or (kind != "pi05" and rest != "random"):
-        raise BenchError(f"policy {kind!r} needs weights: pi05:DIR for a checkpoint, or pi05_tiny:random for none")
+        untrained = f"{'pi05_tiny' if kind == 'pi05' else kind} --random-weights"
+        raise BenchError(f"policy {kind!r} needs weights: pi05:DIR for a checkpoint, or {untrained} for none")
     try:
         from policies.pi05 import policy
     except ModuleNotFoundError as error:
         raise MissingExtra(f"policy {kind!r} needs {error.name}: pip install -e '.[pi05]'") from None
-    return policy.from_folder(rest) if kind == "pi05" else policy.random(kind)
+    return policy.from_folder(rest, noise) if kind == "pi05" else policy.random(kind, noise)
 
 
 def _own(name: str, module: str, factory: str) -> Policy:

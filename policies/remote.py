@@ -21,6 +21,7 @@ import numpy as np
 from mjx_bench.errors import BenchError, MissingExtra
 from mjx_bench.policy import ACTION_DIMS, Observation, PolicySpec
 from mjx_bench.task import Task
+from policies.noise import NoiseRule, libero_max_seeds
 from policies.openpi_inputs import CAMERAS, IMAGE_SIZE, SENT_SIZE, openpi_inputs, own_inputs
 
 try:
@@ -58,6 +59,7 @@ class Remote:
     Args:
       url: ws://host:port or wss://host:port. An API key is taken from the environment, `MJX_BENCH_API_KEY`: what is
         part of the name would be recorded with the results.
+      noise: what the seed that goes with a request is made from, see `policies.noise`.
       answer_s: time limit of an answer, seconds.
 
     Attributes:
@@ -67,8 +69,8 @@ class Remote:
       BenchError: no server answers there, or its answer to a blank observation is not one of a policy.
     """
 
-    def __init__(self, url: str, answer_s: float = ANSWER_S) -> None:
-        self._url, self._key = _checked(url), os.environ.get(API_KEY)
+    def __init__(self, url: str, noise: NoiseRule = "query", answer_s: float = ANSWER_S) -> None:
+        self._url, self._key, self._noise = _checked(url), os.environ.get(API_KEY), noise
         self._answer_s = answer_s
         self._free: list[ClientConnection] = []
         self._lock = threading.Lock()
@@ -86,23 +88,32 @@ class Remote:
             name=self._url, horizon=len(actions), action_mode="osc_pose", cameras=cameras, image_size=size
         )
 
-    def init(self, task: Task, seed: int) -> None:
-        """Nothing is remembered from one query to the next."""
+    def fingerprint(self) -> Mapping[str, str]:
+        """See `mjx_bench.policy.Fingerprinted.fingerprint`; of a server of ours, that of the policy that it serves."""
+        return dict(self._own.get("fingerprint", {})) if self._own else {}
 
-    def act(self, carries: Sequence[None], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[None]]:
+    def init(self, task: Task, seed: int) -> int:
+        """Of an episode, only the number of queries is remembered."""
+        return 0
+
+    def act(self, carries: Sequence[int], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[int]]:
         """See `mjx_bench.policy.Policy.act`.
 
         Raises:
           ServerFault: the server does not answer, or reports an error.
         """
         requests = openpi_inputs(obs) if self._own is None else own_inputs(obs, mirrored=self._own["mirrored"])
+        by_rule = self._noise == "libero_max"
+        if by_rule:
+            seeds = libero_max_seeds(obs, carries)
         for request, seed in zip(requests, seeds.tolist(), strict=True):
-            request |= dict.fromkeys(SEED_KEYS, _seed32(seed)) | ({} if self._own is None else {OWN_SEED: seed})
+            request |= dict.fromkeys(SEED_KEYS, seed if by_rule else _seed32(seed))
+            request |= {} if self._own is None else {OWN_SEED: seed}
         answers = list(self._pool.map(self._ask, requests))
         for answer in answers:
             if len(answer) != self.spec.horizon:
                 raise ServerFault(f"answered {len(answer)} actions, and {self.spec.horizon} at first")
-        return np.stack(answers), [None] * len(requests)
+        return np.stack(answers), [queries + 1 for queries in carries]
 
     @property
     def _own(self) -> Mapping[str, Any] | None:
@@ -171,6 +182,9 @@ class Remote:
         if not isinstance(metadata, dict):
             connection.close()
             raise ServerFault("what answers is no openpi server: it sent no metadata")
+        if self._own is not None and metadata.get(OWN) != self.metadata[OWN]:
+            connection.close()
+            raise ServerFault("another policy answers now than at first")
         self.metadata = metadata
         return connection
 

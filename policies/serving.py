@@ -32,6 +32,7 @@ except ImportError as missing:
 
 # In the metadata of our own servers: what our own client sends instead of what openpi's does, so that a served policy acts
 # to the bit as it does in the engine. `mirrored` and `size` of pictures, names of `cameras`; seeds of 64 bits, `OWN_SEED`.
+# And the policy's `fingerprint`, so that a folder is not continued with another one.
 OWN, OWN_SEED = "mjx_bench", "mjx_bench_seed"
 
 MOST_SIDE = 4096  # pixels of a picture
@@ -72,7 +73,8 @@ class PolicyServer:
       policy: what answers; called from one thread.
       host, port: where to listen; port 0 for one that is free.
       most: requests of a batch, at most.
-      wait_s: how long the first request of a batch waits for others.
+      wait_s: how long the first request of a batch waits for those of other clients, at most; not at all where all that
+        are connected have asked.
       key: what clients must send as `Authorization: Api-Key KEY`; None for anybody.
 
     Attributes:
@@ -87,13 +89,14 @@ class PolicyServer:
         port: int = 8000,
         *,
         most: int = 8,
-        wait_s: float = 0.005,
+        wait_s: float = 0.02,
         key: str | None = None,
     ) -> None:
         self._policy = policy
         self._host, self.port = host, port
         self._most, self._wait_s = most, wait_s
         self._key = key
+        self._clients = 0
         self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="policy")
         self.batches: Counter[int] = Counter()
@@ -129,7 +132,15 @@ class PolicyServer:
         return None
 
     async def _client(self, connection: ServerConnection) -> None:
-        """One client: its requests in turn, until it leaves or sends one that is wrong."""
+        """One client, from its coming to its leaving."""
+        self._clients += 1
+        try:
+            await self._requests(connection)
+        finally:
+            self._clients -= 1
+
+    async def _requests(self, connection: ServerConnection) -> None:
+        """A client's requests in turn, until it leaves or sends one that is wrong."""
         await connection.send(pack(dict(self._policy.metadata)))
         previous_ms: float | None = None
         while True:
@@ -180,7 +191,7 @@ class PolicyServer:
         while True:
             batch = [await self._queue.get()]
             until = loop.time() + self._wait_s
-            while len(batch) < self._most:
+            while len(batch) < min(self._most, self._clients):
                 try:
                     batch.append(await asyncio.wait_for(self._queue.get(), max(until - loop.time(), 0.0)))
                 except TimeoutError:

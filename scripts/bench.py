@@ -1,4 +1,4 @@
-"""`mjx-bench bench`: how fast the engine is, always as a ratio to something run in the same minutes."""
+"""`mjx-bench bench`: how fast the engine and its policies are, always as a ratio to something run in the same minutes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from mjx_bench.errors import BenchError
-from scripts import bench_curve, bench_engine, bench_pictures
+from scripts import bench_curve, bench_engine, bench_pictures, bench_policy, bench_train
 from scripts import options as shared
 from scripts.bench_curve import Curve
 from scripts.bench_engine import Engine
 from scripts.bench_pictures import Fidelity, Pictures
+from scripts.bench_policy import PolicyBench
+from scripts.bench_train import TrainBench
 from scripts.output import Emit, note
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class Workers:
 
 @dataclasses.dataclass(frozen=True)
 class Bench:
-    """Measure the engine: ratios to something run in the same minutes, on this machine."""
+    """Measure engines, pictures and policies: ratios to something run in the same minutes, on this machine."""
 
     what: Annotated[
         Annotated[Engine, tyro.conf.subcommand("engine")]
@@ -75,7 +77,9 @@ class Bench:
         | Annotated[Pairs, tyro.conf.subcommand("pairs")]
         | Annotated[Workers, tyro.conf.subcommand("workers")]
         | Annotated[Pictures, tyro.conf.subcommand("pictures")]
-        | Annotated[Fidelity, tyro.conf.subcommand("fidelity")],
+        | Annotated[Fidelity, tyro.conf.subcommand("fidelity")]
+        | Annotated[PolicyBench, tyro.conf.subcommand("policy")]
+        | Annotated[TrainBench, tyro.conf.subcommand("train")],
         tyro.conf.arg(name=""),
     ]
 
@@ -103,6 +107,10 @@ def run(options: Bench, emit: Emit) -> int:
         figures = pairs(what)
     elif isinstance(what, Pictures):
         figures = bench_pictures.pictures(what)
+    elif isinstance(what, PolicyBench):
+        figures = bench_policy.policy(what)
+    elif isinstance(what, TrainBench):
+        figures = bench_train.train(what)
     else:
         figures = workers(what)
     if options.json:

@@ -20,8 +20,9 @@ class RunOptions:
     """What every command that runs cases into results folders is told."""
 
     policy: str
-    """scripted.reactive, scripted.open_loop, zero, random, replay:DIR, seeing:NAME, pi05:DIR (a checkpoint), ws://host:port
-    (a policy server), or module:factory (your own)."""
+    """scripted.reactive, scripted.open_loop, scripted.oracle, zero, random, replay:DIR, seeing:NAME, pi05:DIR (a
+    checkpoint), ws://host:port (a policy server), libero_max:NAME (one of these two, with LIBERO-MAX's noise), or
+    module:factory (your own)."""
     random_weights: bool = False
     """Of a policy that is named by its configuration (pi05_tiny): random weights, always the same, for trying things out."""
     out: Path
@@ -88,8 +89,11 @@ def at_least(minimum: int, **values: int | None) -> None:
 def suites(names: Sequence[str]) -> tuple[str, ...]:
     """The named suites, checked; raises `BenchError` with the nearest names for an unknown one."""
     from evals import registry
+    from evals.libero_max.suite import NAMES
 
     for name in names:
+        if name.startswith("libero-max"):
+            raise unknown_name("suite", name, NAMES)
         registry.check_suite(name)
     return tuple(names)
 

@@ -26,8 +26,8 @@ class Serve:
     """Port to listen at; 0 for one that is free."""
     batch: int = 8
     """Requests of a batch, at most."""
-    wait_ms: float = 5.0
-    """How long the first request of a batch waits for others."""
+    wait_ms: float = 20.0
+    """How long the first request of a batch waits for those of other clients that are connected, at most."""
 
 
 def run(options: Serve, emit: Emit) -> int:
@@ -43,6 +43,11 @@ def run(options: Serve, emit: Emit) -> int:
     from policies.pi05.served import Pi05Served
     from policies.serving import PolicyServer, run_until
 
+    if options.policy.startswith("libero_max:"):
+        raise BenchError(
+            f"{options.policy}: noise comes from the seeds that clients send; serve {options.policy.partition(':')[2]}, and"
+            " ask it with --policy libero_max:ws://host:port"
+        )
     policy = registry.make(f"{options.policy}:random" if options.random_weights else options.policy)
     if not isinstance(policy, Pi05):
         raise BenchError(

@@ -101,6 +101,7 @@ def test_a_served_policy_acts_to_the_bit_as_in_the_engine(server: str, tmp_path:
         (["--policy", "scripted.reactive"], "scripted.reactive reads what only our own scenes tell"),
         (["--policy", "pi05_tinny", "--random-weights"], "pi05_tiny"),
         (["--policy", "pi05:nowhere"], "nowhere"),
+        (["--policy", "libero_max:pi05_tiny", "--random-weights"], "serve pi05_tiny, and ask it with"),
         (["--policy", "pi05_tiny", "--random-weights", "--port", "99999"], "--port 99999"),
         (["--policy", "pi05_tiny", "--random-weights", "--batch", "0"], "--batch must be 1 or more"),
     ],

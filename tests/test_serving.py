@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import dataclasses
 import hashlib
 import http.client
 import re
@@ -34,6 +35,7 @@ from policies import remote, serving
 from policies.packing import BadMessage, pack, unpack
 from policies.registry import make
 from policies.serving import PolicyServer, number_array, picture
+from tests.test_openpi_inputs import noise, observation
 from tests.test_pairs import a_case, at, manifest_of
 from tests.test_pictures import short
 
@@ -270,6 +272,20 @@ def test_a_client_that_sends_nothing_or_leaves_holds_nobody_up(started):
         assert time.monotonic() - start < 5
 
 
+def test_a_batch_waits_for_nobody_who_is_not_there(started):
+    server = started(Hashing(), wait_s=60.0)
+    with client(server) as one:
+        one.recv()
+        for i in range(2):
+            np.testing.assert_array_equal(ask(one, a_request(i))["actions"], actions_of(a_request(i)))
+        with client(server) as other:
+            other.recv()
+            one.send(pack(a_request(2)))
+            np.testing.assert_array_equal(ask(other, a_request(3))["actions"], actions_of(a_request(3)))
+            np.testing.assert_array_equal(unpack(one.recv(timeout=20))["actions"], actions_of(a_request(2)))
+    assert server.batches == {1: 2, 2: 1}
+
+
 def test_health_and_keys(started):
     server = started(Hashing(), key="secret")
     plain = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
@@ -369,6 +385,35 @@ def test_any_server_of_the_protocol_is_a_policy(plainly, tmp_path: Path):
     assert all(0 <= s < 2**32 for s in seeds)
 
 
+def test_seeds_follow_libero_max_s_rule_where_that_is_asked_for(plainly):
+    handler = PlainServer(lambda request: np.zeros((10, 7)))
+    url = plainly(handler)
+    policy = make(f"libero_max:{url}")
+    assert policy.spec.name == f"libero_max:{url}"
+    obs = dataclasses.replace(observation(noise(2)), policy_seed=np.array([195, 7]))
+    _, carries = policy.act([0, 4], obs, np.zeros(2, np.uint64))
+    assert carries == [1, 5]
+    want = {int.from_bytes(hashlib.sha256(text).digest()[:4], "big") for text in (b"195:0", b"7:4")}
+    for key in remote.SEED_KEYS:
+        assert {request[key] for request in handler.asked[-2:]} == want
+    policy.close()
+
+
+def test_another_policy_at_the_same_address_is_noticed(started, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(remote, "PAUSE_S", 0.01)
+    served = Hashing()
+    served.metadata[serving.OWN] = {
+        "mirrored": False, "size": SIZE, "cameras": ["agentview"], "fingerprint": {"policy weights": "a"},
+    }  # fmt: skip
+    policy = make(f"ws://127.0.0.1:{started(served).port}")
+    assert policy.fingerprint() == {"policy weights": "a"}
+    served.metadata = served.metadata | {serving.OWN: served.metadata[serving.OWN] | {"fingerprint": {}}}
+    policy._free[0].close()
+    with pytest.raises(remote.ServerFault, match="another policy answers now than at first"):
+        policy._ask(a_request(5))
+    policy.close()
+
+
 def test_an_error_of_the_server_is_void_and_no_failure(plainly, tmp_path: Path):
     calls = iter(range(1000))
 
@@ -440,7 +485,7 @@ def test_what_answers_otherwise_is_no_policy(plainly):
 
 
 @pytest.mark.slow
-def test_the_real_client_is_served(started, tmp_path: Path):
+def test_eight_real_clients_are_served_at_once_and_one_sends_garbage(started, tmp_path: Path):
     """openpi-client needs NumPy 1, so it runs in an environment of its own."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
@@ -449,16 +494,31 @@ def test_the_real_client_is_served(started, tmp_path: Path):
     made = subprocess.run([python, "-m", "pip", "install", "-q", *needed], capture_output=True, text=True)
     if made.returncode:
         pytest.skip(f"openpi-client cannot be installed: {made.stderr[-200:]}")
-    server = started(Hashing())
-    np.savez(tmp_path / "request.npz", **a_request(9))
+    server = started(Hashing(0.02))
+    for i in range(7):
+        np.savez(tmp_path / f"{i}.npz", **a_request(i))
     code = f"""
+import concurrent.futures
 import numpy as np
 from openpi_client.websocket_client_policy import WebsocketClientPolicy
-data = np.load({str(tmp_path / "request.npz")!r})
-request = {{k: data[k] if data[k].ndim else data[k].item() for k in data.files}}
-policy = WebsocketClientPolicy("127.0.0.1", {server.port})
-assert policy.get_server_metadata()["name"] == "hashing"
-np.save({str(tmp_path / "actions.npy")!r}, policy.infer(request)["actions"])
+
+def client(i):
+    policy = WebsocketClientPolicy("127.0.0.1", {server.port})
+    assert policy.get_server_metadata()["name"] == "hashing"
+    if i == 7:
+        policy._ws.send(b"garbage")
+        return policy._ws.recv()
+    data = np.load(f"{tmp_path}/{{i}}.npz")
+    request = {{key: data[key] if data[key].ndim else data[key].item() for key in data.files}}
+    return [policy.infer(request)["actions"] for _ in range(5)]
+
+with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    *answers, refusal = pool.map(client, range(8))
+assert "not a packed message" in refusal, refusal
+np.save("{tmp_path}/actions.npy", answers)
 """
     subprocess.run([python, "-c", code], check=True, timeout=120)
-    np.testing.assert_array_equal(np.load(tmp_path / "actions.npy"), actions_of(a_request(9)))
+    for i, answers in enumerate(np.load(tmp_path / "actions.npy")):
+        for actions in answers:
+            np.testing.assert_array_equal(actions, actions_of(a_request(i)))
+    assert max(server.batches) > 1

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.physics.base import Pose
 from mjx_bench.task import Scene
+
+if TYPE_CHECKING:
+    import jax
 
 MAX_SIDE = 4096  # pixels; four samples of colour and depth are 0.5 GB then
 
@@ -42,6 +45,15 @@ class Renderer(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """What a renderer may have besides: pictures that stay where they are drawn."""
+
+    def render_on_device(self, poses: Sequence[Pose]) -> dict[str, jax.Array] | None:
+        """`Renderer.render`, to the bit, as arrays on JAX's default device; None where pictures are drawn on another."""
+        ...
 
 
 def check_view(scene: Scene, cameras: Sequence[str], height: int, width: int) -> tuple[str, ...]:

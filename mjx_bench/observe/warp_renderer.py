@@ -28,6 +28,8 @@ from mjx_bench.physics.base import Pose
 from mjx_bench.task import Scene
 
 if TYPE_CHECKING:
+    import jax
+
     from mjx_bench.observe.warp_scene import WarpScene
     from mjx_bench.observe.warp_tile import Tile
 
@@ -120,6 +122,7 @@ class WarpRenderer:
         self.cameras = check_view(scene, cameras, height, width)
         self.height, self.width = height, width
         on_gpu = _warp().get_device().is_cuda
+        self._on_gpu = on_gpu
         self._tile = tile or (min(lanes, _GPU_LANES) if on_gpu else 1)
         from mjx_bench.observe.warp_scene import shared
         from mjx_bench.observe.warp_tile import Tile
@@ -141,6 +144,23 @@ class WarpRenderer:
     def render(self, poses: Sequence[Pose]) -> dict[str, np.ndarray]:
         return self._read(poses, lambda tile: tile.draw(), np.uint8, 3)
 
+    def render_on_device(self, poses: Sequence[Pose]) -> dict[str, jax.Array] | None:
+        """See `observe.base.OnDevice`."""
+        import jax
+
+        if self._on_gpu != (jax.default_backend() == "gpu"):
+            return None
+        drawn: dict[int, jax.Array] = {}
+
+        def keep(start: int, tile: Tile, lanes: int) -> None:
+            drawn[start] = tile.draw_on_device()
+
+        self._work(poses, keep, sites=True)
+        from mjx_bench.observe.warp_tile import by_camera
+
+        pictures = by_camera([drawn[start] for start in sorted(drawn)], len(poses))
+        return dict(zip(self.cameras, pictures, strict=True))
+
     def segmentation(self, poses: Sequence[Pose]) -> dict[str, np.ndarray]:
         found = self._read(poses, lambda tile: tile.seen(), np.int32, 1, sites=False)
         return {name: geoms[..., 0] for name, geoms in found.items()}
@@ -158,11 +178,23 @@ class WarpRenderer:
         *,
         sites: bool = True,
     ) -> dict[str, np.ndarray]:
-        """Camera to [n, height, width, channels] of what `read` finds in tiles; several of them work in threads."""
+        """Camera to [n, height, width, channels] of what `read` finds in tiles."""
+        shape = (self.height, self.width, channels)
+        out: dict[str, np.ndarray] = {name: np.empty((len(poses), *shape), kind) for name in self.cameras}
+
+        def keep(start: int, tile: Tile, lanes: int) -> None:
+            found = read(tile).reshape(-1, len(self.cameras), *shape)
+            for c, pictures in enumerate(out.values()):
+                pictures[start : start + lanes] = found[:lanes, c]
+
+        self._work(poses, keep, sites=sites)
+        return out
+
+    def _work(self, poses: Sequence[Pose], keep: Callable[[int, Tile, int], None], *, sites: bool) -> None:
+        """Traces the poses tile by tile, several in threads; `keep` is told the first pose, the tile, and how many."""
         if self._scene is None:
             raise BenchError("this renderer is closed; make another one")
-        scene, shape = self._scene, (self.height, self.width, channels)
-        out: dict[str, np.ndarray] = {name: np.empty((len(poses), *shape), kind) for name in self.cameras}
+        scene = self._scene
 
         def work(start: int) -> None:
             rows = slice(start, start + self._tile)
@@ -170,9 +202,7 @@ class WarpRenderer:
             tile = self._free.get()
             try:
                 tile.trace(lanes)
-                found = read(tile).reshape(-1, len(self.cameras), *shape)
-                for c, pictures in enumerate(out.values()):
-                    pictures[rows] = found[: len(lanes), c]
+                keep(start, tile, len(lanes))
             finally:
                 self._free.put(tile)
 
@@ -183,7 +213,6 @@ class WarpRenderer:
         else:
             for done in [_threads().submit(work, start) for start in starts]:
                 done.result()
-        return out
 
     def close(self) -> None:
         self._scene = None

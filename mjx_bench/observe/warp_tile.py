@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 from collections.abc import Sequence
 
+import jax
+import jax.numpy as jnp
 import mujoco.mjx.third_party.mujoco_warp as mjw
 import numpy as np
 import warp as wp
@@ -71,7 +74,7 @@ class Tile:
             self._data.cam_xpos, self._data.cam_xmat, _, self._model.cam_fovy = self._cameras.values()
             self._out = wp.zeros((n, len(cameras), height, 3 * width), dtype=wp.uint8)
             self._launch()
-            self.draw()
+            self._draw()
 
     def trace(self, lanes: Sequence[Lane]) -> None:
         """Finds what each pixel of 1 to n lanes shows; the places left over repeat the first lane."""
@@ -99,6 +102,17 @@ class Tile:
 
     def draw(self) -> np.ndarray:
         """The pictures of what was traced, uint8 [n, C, H, 3 * W]."""
+        self._draw()
+        return self._out.numpy()
+
+    def draw_on_device(self) -> jax.Array:
+        """The same on Warp's device, as an array of JAX's own."""
+        self._draw()
+        wp.synchronize_device(self._out.device)  # JAX has a stream of its own
+        # A copy: the next picture is drawn into the same memory.
+        return jax.block_until_ready(jnp.copy(jax.dlpack.from_dlpack(self._out)))
+
+    def _draw(self) -> None:
         n, cameras, height, triples = self._out.shape
         wp.launch(
             warp_picture.draw,
@@ -114,7 +128,14 @@ class Tile:
             ],
             outputs=[self._out],
         )
-        return self._out.numpy()
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def by_camera(drawn: Sequence[jax.Array], n: int) -> tuple[jax.Array, ...]:
+    """The first n pictures of tiles, uint8 [t, C, H, 3 * W] each, camera by camera: [n, H, W, 3]."""
+    whole = jnp.concatenate(drawn)[:n]
+    _, cameras, height, triples = whole.shape
+    return tuple(whole[:, c].reshape(n, height, triples // 3, 3) for c in range(cameras))
 
 
 def _fill(array: wp.array, rows: np.ndarray) -> None:

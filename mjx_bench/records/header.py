@@ -230,6 +230,8 @@ def _advice(path: str, value: Any) -> str:
         return f"install {name} {value}" if value else f"run without {name}"
     if path == "assets.policy source":
         return "bring back the policy's source file as it was"
+    if path.startswith("assets.policy"):
+        return "take the same policy"
     return "use the same settings and versions"
 
 

@@ -27,6 +27,7 @@ from policies.pi05.weights import Tree
 VERSION = 1
 PARAMS, ASSETS, NOTE, TOKENIZER, TORCH = "params", "assets", "policy.json", "tokenizer.model", "model.safetensors"
 OWN_ASSET = "mjx-bench"
+STEPS = "checkpoints"  # of a run of training, with a folder a step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +47,21 @@ class Checkpoint:
     stats: Statistics | None
     words: Tokenizer
     asset: str = OWN_ASSET
+
+
+def newest(folder: Path) -> Path:
+    """The folder itself, or of a run of `mjx-bench train` that of its last checkpoint.
+
+    Raises:
+      BenchError: a run without a checkpoint.
+    """
+    steps = folder / STEPS
+    if not steps.is_dir() or (folder / PARAMS).is_dir():
+        return folder
+    found = [path for path in steps.iterdir() if path.name.isdecimal()]  # one that is being written has another name
+    if not found:
+        raise BenchError(f"{folder} has no whole checkpoint yet; train on, or name another folder")
+    return max(found, key=lambda path: int(path.name))
 
 
 def check_empty(folder: Path) -> None:
@@ -99,7 +115,7 @@ def load(
     """Reads a checkpoint: ours, openpi's, or a PyTorch one.
 
     Args:
-      folder: the step's folder.
+      folder: the step's folder, or that of a run, whose newest is taken.
       config: name of the configuration, for a folder that does not say.
       words: the tokenizer, for a folder that has none.
       asset: which statistics, for a folder with several.
@@ -107,6 +123,7 @@ def load(
     Raises:
       BenchError: no checkpoint, one of another configuration or tokenizer, or with tensors that do not fit: all are listed.
     """
+    folder = newest(folder)
     around = look(folder, config=config, words=words, asset=asset)
     if (folder / TORCH).exists():
         tree = torch_names.load(folder / TORCH, around.config)
@@ -119,6 +136,7 @@ def look(
     folder: Path, *, config: str | None = None, words: Tokenizer | None = None, asset: str | None = None
 ) -> Around:
     """As `load`, without reading the weights."""
+    folder = newest(folder)
     if not folder.is_dir():
         raise BenchError(f"{folder} is no folder, and a checkpoint is one")
     if not (folder / TORCH).exists() and not (folder / PARAMS).is_dir():

@@ -117,7 +117,9 @@ class FeedForward(nnx.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """[B, T, D] to [B, T, D]."""
         gate, up = self.gating_einsum[...].astype(x.dtype)
-        return (nnx.gelu(x @ gate, approximate=True) * (x @ up)) @ self.linear[...].astype(x.dtype)
+        rows = x.reshape(-1, x.shape[-1])  # with two axes of rows, gradients take four times as long on a CPU
+        out = (nnx.gelu(rows @ gate, approximate=True) * (rows @ up)) @ self.linear[...].astype(x.dtype)
+        return out.reshape(x.shape)
 
 
 def _normed(norms: tuple[RMSNorm, RMSNorm], xs: Streams, conditions: Streams) -> tuple[Streams, Streams]:

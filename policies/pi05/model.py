@@ -39,6 +39,7 @@ class Model(nnx.Module):
         else:
             self.action_time_mlp_in = nnx.Linear(2 * width, width, rngs=rngs)
             self.action_time_mlp_out = nnx.Linear(width, width, rngs=rngs)
+        if config.state_token or not config.time_conditioned:
             self.state_proj = nnx.Linear(dim, width, rngs=rngs)
 
     def prefix(self, inputs: Inputs) -> Tokens:
@@ -56,7 +57,7 @@ class Model(nnx.Module):
         return Tokens(jnp.concatenate(embedded, 1), jnp.concatenate(valid, 1), jnp.concatenate(starts))
 
     def suffix(self, state: Array, noisy: jax.Array, time: jax.Array) -> tuple[Tokens, jax.Array | None]:
-        """Actions [B, T, A] at flow time [B], after the state [B, A] in pi0; and the condition [B, D] of pi0.5's norms."""
+        """Actions [B, T, A] at flow time [B], after the state [B, A] if it is a token; pi0.5's condition [B, D]."""
         embedded = self.action_in_proj(noisy)
         features = time_features(time, embedded.shape[-1])
         condition = None
@@ -67,6 +68,7 @@ class Model(nnx.Module):
             spread = jnp.broadcast_to(features[:, None], embedded.shape)
             mixed = self.action_time_mlp_in(jnp.concatenate([embedded, spread], -1))
             embedded = self.action_time_mlp_out(nnx.swish(mixed))
+        if self.config.state_token or not self.config.time_conditioned:
             embedded = jnp.concatenate([self.state_proj(jnp.asarray(state))[:, None], embedded], 1)
             starts = jnp.concatenate([jnp.ones(1, bool), starts])
         return Tokens(embedded, jnp.ones(embedded.shape[:2], bool), starts), condition

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from kernels.resize import resize_with_pad
+from kernels.resize import resize_with_pad, resize_with_pad_jax
 from mjx_bench.policy import Observation
 from policies.pi05 import tokenizer
 from policies.pi05.adapters import Adapter
 from policies.pi05.configs import Config
-from policies.pi05.sequence import Inputs
+from policies.pi05.sequence import Array, Inputs
 from policies.pi05.statistics import Scale
 from policies.pi05.tokenizer import Tokenizer
 
@@ -20,8 +24,8 @@ class Unusable(ValueError):
     """One request that cannot be answered; it is its own lane's fault and nobody else's."""
 
 
-def pictures_of(obs: Observation, adapter: Adapter) -> list[np.ndarray | None]:
-    """uint8 [B, H, W, 3] of each of the model's cameras, None for one that the robot lacks.
+def pictures_of(obs: Observation, adapter: Adapter) -> list[Array | None]:
+    """uint8 [B, H, W, 3] of each of the model's cameras, None for one that the robot lacks; where the observation has them.
 
     Raises:
       Unusable: a camera is missing.
@@ -37,7 +41,7 @@ def inputs_of(
     config: Config,
     words: Tokenizer,
     scale: Scale,
-    pictures: Sequence[np.ndarray | None],
+    pictures: Sequence[Array | None],
     state: np.ndarray,
     prompts: Sequence[str],
 ) -> Inputs:
@@ -47,7 +51,8 @@ def inputs_of(
       config: of the model.
       words: its tokenizer.
       scale: of the state.
-      pictures: uint8 [B, H, W, 3] of each camera, None for a missing one.
+      pictures: uint8 [B, H, W, 3] of each camera, None for a missing one; resized where they are, on the host or, if they
+        are JAX's, on its device, with the same bits.
       state: [B, s] in the robot's units.
       prompts: B instructions.
 
@@ -62,15 +67,12 @@ def inputs_of(
         config.prompt_tokens,
     )
     batch, side = len(state), config.vision.image_size
-    images = np.zeros((batch, len(pictures), side, side, 3), np.uint8)
-    for camera, picture in enumerate(pictures):
-        if picture is None:
-            continue
-        if picture.dtype != np.uint8 or picture.ndim != 4 or picture.shape[0] != batch or picture.shape[3] != 3:
-            raise Unusable(f"pictures must be uint8 [{batch}, height, width, 3], not {_described(picture)}")
-        images[:, camera] = resize_with_pad(np.ascontiguousarray(picture), side, side)
+    for p in pictures:
+        if p is not None and (p.dtype != np.uint8 or p.ndim != 4 or p.shape[0] != batch or p.shape[3] != 3):
+            raise Unusable(f"pictures must be uint8 [{batch}, height, width, 3], not {_described(p)}")
+    there = any(isinstance(picture, jax.Array) for picture in pictures)
     return Inputs(
-        images=images,
+        images=_resized_there(tuple(pictures), batch, side) if there else _resized(pictures, batch, side),
         image_mask=np.broadcast_to([picture is not None for picture in pictures], (batch, len(pictures))),
         tokens=tokens,
         token_mask=token_mask,
@@ -78,6 +80,22 @@ def inputs_of(
     )
 
 
-def _described(array: np.ndarray) -> str:
-    unsound = array.dtype.kind == "f" and not np.isfinite(array).all()
+def _resized(pictures: Sequence[Any], batch: int, side: int) -> np.ndarray:
+    """All cameras, uint8 [B, C, S, S, 3]."""
+    images = np.zeros((batch, len(pictures), side, side, 3), np.uint8)
+    for camera, picture in enumerate(pictures):
+        if picture is not None:
+            images[:, camera] = resize_with_pad(np.ascontiguousarray(picture), side, side)
+    return images
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _resized_there(pictures: tuple[Any, ...], batch: int, side: int) -> jax.Array:
+    """The same on the device."""
+    missing = jnp.zeros((batch, side, side, 3), jnp.uint8)
+    return jnp.stack([missing if p is None else resize_with_pad_jax(p, side, side) for p in pictures], 1)
+
+
+def _described(array: Array) -> str:
+    unsound = array.dtype.kind == "f" and not np.isfinite(np.asarray(array)).all()
     return f"{array.dtype} {list(array.shape)}" + (" with a value that is not finite" if unsound else "")

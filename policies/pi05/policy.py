@@ -8,8 +8,9 @@ the host from the query's own seed, so it is the same on every device.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,13 +20,13 @@ import numpy as np
 from mjx_bench.errors import BenchError
 from mjx_bench.policy import Observation, PolicySpec
 from mjx_bench.task import Task
+from policies.noise import NoiseRule, libero_max_seeds
 from policies.openpi_inputs import state_of
 from policies.pi05 import adapters, checkpoint, configs, observing, sampling, statistics, tokenizer, weights
 from policies.pi05.checkpoint import Checkpoint
 from policies.pi05.configs import CAMERAS, Config
-from policies.pi05.sequence import Inputs
+from policies.pi05.sequence import Array, Inputs
 
-NoiseRule = Literal["query", "libero_max"]
 Subtasks = Literal["off", "greedy", "drawn"]
 TILE = 8
 
@@ -35,12 +36,10 @@ class Episode:
     """What is remembered of an episode.
 
     Attributes:
-      seed: of the episode.
       query: queries so far.
       subtask: the last one, if subtasks are predicted.
     """
 
-    seed: int
     query: int = 0
     subtask: str = ""
 
@@ -53,11 +52,15 @@ class Pi05:
       name: as recorded.
       tile: lanes that are computed at once.
       steps: of the flow.
-      noise: "query", from each query's seed; "libero_max", by its rule, from the episode's seed and the query's number.
+      noise: what `act` draws it from, see `policies.noise`.
       subtasks: whether a subtask is said before actions are chosen, and how.
 
     Raises:
       BenchError: a robot that is not in our scenes, no statistics, or ones of other features; subtasks of a model without.
+
+    Attributes:
+      config: of the model.
+      tile: as given.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Pi05:
     ) -> None:
         config = found.config
         self.config, self._words, self._noise, self._subtasks = config, found.words, noise, subtasks
+        self._stats, self._steps = found.stats, steps
         self._adapter = adapters.named(config.adapter)
         if found.stats is None:
             raise BenchError(
@@ -84,16 +88,17 @@ class Pi05:
         )
         self._state.check(f"{name}, state", self._adapter.state)
         self._actions.check(f"{name}, actions", self._adapter.actions)
-        self._tile = tile
+        self.tile = tile
         self.spec = PolicySpec(
             name,
             config.horizon,
             "osc_pose",
             self._adapter.cameras,
             self._adapter.rendered or config.vision.image_size,
+            on_device=True,
         )
         self._tree = jax.device_put(weights.cast(found.tree, config.dtype))
-        self._run = jax.jit(_runner(config, steps, subtasks))
+        self._run = _program(config, steps, subtasks)
 
     def prepare(self, episodes: Sequence[tuple[Task, int]]) -> None:
         """Compiles before anything runs. See `mjx_bench.policy.Prepared.prepare`."""
@@ -107,11 +112,25 @@ class Pi05:
         pictures = [np.zeros((batch, side, side, 3), np.uint8)] * len(CAMERAS)
         state = np.zeros((batch, len(self._adapter.state)))
         inputs = observing.inputs_of(self.config, self._words, self._state, pictures, state, [""])
-        self._sample(inputs, np.zeros(batch, np.uint64), [Episode(0)])
+        self._sample(inputs, np.zeros(batch, np.uint64))
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """See `mjx_bench.policy.Fingerprinted.fingerprint`."""
+        data = f"{self.config} {self._words.sha256} {self._stats}"
+        return {
+            "policy weights": self._weights_sha256[:32],
+            "policy data": hashlib.sha256(data.encode()).hexdigest()[:32],
+            "policy program": f"{self._steps} steps, tiles of {self.tile}, noise by {self._noise}, subtasks"
+            f" {self._subtasks}, JAX {jax.__version__} on {jax.devices()[0].device_kind}",
+        }
+
+    @functools.cached_property
+    def _weights_sha256(self) -> str:
+        return weights.sha256(self._tree)
 
     def init(self, task: Task, seed: int) -> Episode:
         """See `mjx_bench.policy.Policy.init`."""
-        return Episode(seed)
+        return Episode()
 
     def act(
         self, carries: Sequence[Episode], obs: Observation, seeds: np.ndarray
@@ -121,6 +140,8 @@ class Pi05:
         Raises:
           Unusable: pictures or a state that the model cannot be given.
         """
+        if self._noise == "libero_max":
+            seeds = libero_max_seeds(obs, [carry.query for carry in carries])
         state = state_of(obs)
         return self.infer(
             carries, observing.pictures_of(obs, self._adapter), state, [obs.task.instruction] * len(state), seeds
@@ -129,7 +150,7 @@ class Pi05:
     def infer(
         self,
         carries: Sequence[Episode],
-        pictures: Sequence[np.ndarray | None],
+        pictures: Sequence[Array | None],
         state: np.ndarray,
         prompts: Sequence[str],
         seeds: np.ndarray,
@@ -138,10 +159,10 @@ class Pi05:
 
         Args:
           carries: B episodes.
-          pictures: uint8 [B, H, W, 3] of each of the model's cameras, or None.
+          pictures: uint8 [B, H, W, 3] of each of the model's cameras, or None; on the host or on the device.
           state: [B, s] in the robot's units.
           prompts: B instructions.
-          seeds: uint64 [B].
+          seeds: uint64 [B], of the noise.
 
         Returns:
           actions: float32 [B, H, a] in [-1, 1].
@@ -155,7 +176,7 @@ class Pi05:
                 f"a state of {self._adapter.name} has {len(self._adapter.state)} numbers, not {list(state.shape)}"
             )
         inputs = observing.inputs_of(self.config, self._words, self._state, pictures, state, prompts)
-        chunks, said = self._sample(inputs, seeds, carries)
+        chunks, said = self._sample(inputs, seeds)
         actions = self._adapter.from_model(self._actions.restore(chunks.astype(np.float64)), state)
         after = [
             dataclasses.replace(carry, query=carry.query + 1, subtask=self._text(row))
@@ -166,30 +187,28 @@ class Pi05:
     def _text(self, said: np.ndarray) -> str:
         return tokenizer.one_line(self._words.decode(said.tolist()))
 
-    def _sample(self, inputs: Inputs, seeds: np.ndarray, carries: Sequence[Episode]) -> tuple[np.ndarray, np.ndarray]:
+    def _sample(self, inputs: Inputs, seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The model's actions [B, T, A], and the tokens that it said [B, S], tile by tile."""
-        noise = np.stack([self._draw(int(seed), carry) for seed, carry in zip(seeds, carries, strict=True)])
+        noise = np.stack([self.noise(seed) for seed in seeds.tolist()])
         words = np.stack([seeds >> np.uint64(32), seeds & np.uint64(0xFFFFFFFF)], 1).astype(np.uint32)
         lanes = (inputs._replace(subtask=None), noise, words)
-        done: list[tuple[np.ndarray, np.ndarray]] = []
-        for start in range(0, len(noise), self._tile):
-            rows = np.minimum(np.arange(start, start + self._tile), len(noise) - 1)
+        done: list[tuple[jax.Array, jax.Array]] = []
+        for start in range(0, len(noise), self.tile):
+            rows = np.minimum(np.arange(start, start + self.tile), len(noise) - 1)
             # TF32 would round what is float32 on purpose: the flow's time and the small layers around the expert.
             with jax.default_matmul_precision("highest"):
-                chunks, said = self._run(self._tree, *jax.tree.map(lambda x, rows=rows: x[rows], lanes))
-            done.append((np.asarray(chunks), np.asarray(said)))
-        chunks, said = (np.concatenate(part)[: len(noise)] for part in zip(*done, strict=True))
+                done.append(self._run(self._tree, *jax.tree.map(lambda x, rows=rows: x[rows], lanes)))
+        chunks, said = (np.concatenate(part)[: len(noise)] for part in zip(*jax.device_get(done), strict=True))
         return chunks, said
 
-    def _draw(self, seed: int, carry: Episode) -> np.ndarray:
-        if self._noise == "libero_max":
-            digest = hashlib.sha256(f"{carry.seed}:{carry.query}".encode()).digest()
-            seed = int.from_bytes(digest[:4], "big")
+    def noise(self, seed: int) -> np.ndarray:
+        """Where the flow of a query starts, float32 [T, A]; LIBERO-MAX draws it so too, from its own seeds."""
         shape = (self.config.horizon, self.config.action_dim)
         return np.random.default_rng(seed).standard_normal(shape, np.float32)
 
 
-def _runner(config: Config, steps: int, subtasks: Subtasks) -> Callable[..., Any]:
+@functools.cache
+def _program(config: Config, steps: int, subtasks: Subtasks) -> Any:
     """(weights, inputs, noise [B, T, A], seeds uint32 [B, 2]) to (actions [B, T, A], tokens said [B, S])."""
 
     def run(tree: weights.Tree, inputs: Inputs, noise: jax.Array, seeds: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -201,26 +220,32 @@ def _runner(config: Config, steps: int, subtasks: Subtasks) -> Callable[..., Any
             said, prefix = sampling.decode_subtask(model, prefix, config.subtask_tokens, keys)
         return sampling.sample(model, prefix, inputs.state, noise, steps), said
 
-    return run
+    return jax.jit(run)
 
 
-def from_folder(folder: str) -> Pi05:
+def from_folder(folder: str, noise: NoiseRule = "query") -> Pi05:
     """The policy `pi05:DIR`.
 
     Raises:
       BenchError: see `checkpoint.load` and `Pi05`.
     """
-    return Pi05(checkpoint.load(Path(folder)), f"pi05:{folder}")
+    return Pi05(checkpoint.load(Path(folder)), f"pi05:{folder}", noise=noise)
 
 
-def random(config_name: str) -> Pi05:
+def random(config_name: str, noise: NoiseRule = "query") -> Pi05:
     """The policy `NAME:random`: random weights, always the same, and actions as they come out of the model.
 
     Raises:
       BenchError: no such configuration, or one whose tokenizer is not in this package.
     """
     config = configs.named(config_name)
+    if config.tokenizer != "small":
+        raise BenchError(
+            f"{config_name} needs PaliGemma's tokenizer, which is not in this package: random weights are for pi05_small and"
+            " pi05_tiny; a checkpoint gets it from mjx-bench policy import --tokenizer"
+        )
     words = tokenizer.fitting(config, None)
     adapter = adapters.named(config.adapter)
     stats = statistics.unit(adapter.state, adapter.actions)
-    return Pi05(Checkpoint(config, weights.random_weights(config, 0), stats, words), f"{config_name}:random")
+    found = Checkpoint(config, weights.random_weights(config, 0), stats, words)
+    return Pi05(found, f"{config_name}:random", noise=noise)

@@ -39,7 +39,7 @@ class Inputs(NamedTuple):
       image_mask: bool [B, C], cameras that are there.
       tokens: int32 [B, P] of the prompt, padded on the right.
       token_mask: bool [B, P].
-      state: float32 [B, A], normalised and padded; read by pi0 alone.
+      state: float32 [B, A], normalised and padded; read where it is a token of its own.
       subtask: for training, or None.
     """
 

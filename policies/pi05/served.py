@@ -34,7 +34,12 @@ class Pi05Served:
             "action_dim": len(adapter.actions),
             "state": list(adapter.state),
             "actions": list(adapter.actions),
-            OWN: {"mirrored": adapter.mirrored, "size": policy.spec.image_size, "cameras": list(adapter.cameras)},
+            OWN: {
+                "mirrored": adapter.mirrored,
+                "size": policy.spec.image_size,
+                "cameras": list(adapter.cameras),
+                "fingerprint": dict(policy.fingerprint()),
+            },
         }
 
     def check(self, request: Any) -> None:
@@ -59,7 +64,7 @@ class Pi05Served:
                 seeds[i], self._unseeded = self._unseeded, self._unseeded + 1
         state = np.stack([np.asarray(request["observation/state"], np.float64) for request in requests])
         actions, after = self._policy.infer(
-            [Episode(int(seed or 0)) for seed in seeds],
+            [Episode()] * len(requests),
             pictures,
             state,
             [request["prompt"] for request in requests],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
@@ -10,6 +12,18 @@ from flax import nnx
 
 Carry = TypeVar("Carry")
 Layer = TypeVar("Layer", bound=nnx.Module)
+
+_WRITTEN_OUT = contextvars.ContextVar("_WRITTEN_OUT", default=False)
+
+
+@contextlib.contextmanager
+def written_out() -> Iterator[None]:
+    """Programs that are traced inside have a body for each layer, and no loop: XLA counts what a loop does once."""
+    token = _WRITTEN_OUT.set(True)
+    try:
+        yield
+    finally:
+        _WRITTEN_OUT.reset(token)
 
 
 def stacked(make: Callable[[nnx.Rngs], Layer], depth: int, rngs: nnx.Rngs) -> Layer:
@@ -44,4 +58,4 @@ def run(
     def step(carry: Carry, xs: tuple[Any, Any]) -> tuple[Carry, Any]:
         return body(nnx.merge(graph, xs[0]), carry, xs[1])
 
-    return jax.lax.scan(jax.checkpoint(step) if remat else step, carry, (weights, inputs))
+    return jax.lax.scan(jax.checkpoint(step) if remat else step, carry, (weights, inputs), unroll=_WRITTEN_OUT.get())

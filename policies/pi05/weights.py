@@ -5,7 +5,9 @@ A module is only ever built for its structure; values come from here or from a c
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
+import hashlib
 import math
 from typing import Any
 
@@ -104,6 +106,20 @@ def nested(leaves: dict[str, Any]) -> Tree:
         *folders, last = name.split("/")
         functools.reduce(lambda node, part: node.setdefault(part, {}), folders, tree)[last] = leaf
     return tree
+
+
+def sha256(tree: Tree) -> str:
+    """Of names, types, shapes and bytes of all weights."""
+
+    def of(item: tuple[str, Any]) -> bytes:
+        name, leaf = item
+        values = np.asarray(leaf)
+        digest = hashlib.sha256(f"{name} {values.dtype} {values.shape}".encode())
+        digest.update(np.ascontiguousarray(values).view(np.uint8).data)
+        return digest.digest()
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:  # hashing lets other threads run
+        return hashlib.sha256(b"".join(pool.map(of, flat(tree).items()))).hexdigest()
 
 
 def cast(tree: Tree, dtype: str) -> Tree:
