@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,11 @@ def _load_reset(store: Cache, files: TaskFiles, key: str, seed: int) -> Reset:
         if data is None:
             # The task file was replaced, or the package upgraded, since the task was loaded.
             raise BenchError(f"{files.label}: its files changed since it was loaded; load the task again")
+    return reset_of(seed, data)
+
+
+def reset_of(seed: int, data: Mapping[str, Any]) -> Reset:
+    """The reset that the builder wrote down as plain data."""
     poses = data["fixtures"]
     return Reset(
         seed=seed,

@@ -5,7 +5,8 @@
     {"bddl": path, "key": cache key, "cache": root, "name": ..., "versions": {...}, "seeds": [195, ...], "draw": false}
     {"error": null, "reset_errors": {"195": "..."}, "seconds": 2.1}
 
-With "draw" it also draws initial states, for a task that comes without any.
+With "draw" it also draws initial states, for a task that comes without any; with "starts", seeds, it draws a whole start
+for each (`training.py`).
 
 What the cache already holds is not built again. LIBERO and robosuite print to standard output at will; file descriptor
 1 is therefore pointed at standard error before they are imported, and the answers leave through a private copy of it.
@@ -80,8 +81,9 @@ def _build(job: dict[str, Any]) -> dict[str, str]:
     scene_missing = cache.read_scene(key) is None
     seeds = [int(seed) for seed in job["seeds"] if cache.read_reset(key, int(seed)) is None]
     states_missing = job.get("draw", False) and cache.read_states(key) is None
+    starts = [int(seed) for seed in job.get("starts", ()) if cache.read_start(key, int(seed)) is None]
     errors: dict[str, str] = {}
-    if not scene_missing and not seeds and not states_missing:
+    if not scene_missing and not seeds and not states_missing and not starts:
         return errors
     problem = parse_file(Path(job["bddl"]))
     _check_categories(problem)
@@ -96,6 +98,11 @@ def _build(job: dict[str, Any]) -> dict[str, str]:
                     cache.write_reset(key, seed, {"seed": seed, **reset(env, seed)})
                 except Exception as cause:  # one unlucky seed must not cost the other seeds
                     errors[str(seed)] = explain(cause)
+            if starts:
+                at_home = _fixtures_at_home(env, cache, key)
+                for seed in starts:
+                    state = _draw(env, seed, at_home)
+                    cache.write_start(key, seed, {"seed": seed, "state": state, **_held(env)})
     except Exception:
         _check_models(problem)
         raise
@@ -208,6 +215,18 @@ def reset(env: Any, seed: int) -> dict[str, Any]:
 
 def _draw_states(env: Any, cache: Cache, key: str) -> list[list[float]]:
     """A state for each of `STATE_SEEDS`: time, qpos, qvel right after LIBERO's reset, as its stored ones were made."""
+    at_home = _fixtures_at_home(env, cache, key)
+    return [_draw(env, seed, at_home) for seed in STATE_SEEDS]
+
+
+def _held(env: Any) -> dict[str, Any]:
+    from evals.libero.export import reset_state
+
+    return reset_state(env)
+
+
+def _fixtures_at_home(env: Any, cache: Cache, key: str) -> Callable[[], None]:
+    """What puts every fixture where the scene's file has it."""
     import mujoco
 
     from evals.libero.mjcf import untextured_spec
@@ -224,7 +243,7 @@ def _draw_states(env: Any, cache: Cache, key: str) -> list[list[float]]:
         live.body_pos[fixtures] = fresh.body_pos[fixtures]
         live.body_quat[fixtures] = fresh.body_quat[fixtures]
 
-    return [_draw(env, seed, at_home) for seed in STATE_SEEDS]
+    return at_home
 
 
 def _draw(env: Any, seed: int, at_home: Callable[[], None]) -> list[float]:

@@ -80,6 +80,9 @@ class Cache:
     def states_json(self, key: str) -> Path:
         return self.scene_folder(key) / "states.json"
 
+    def start_json(self, key: str, seed: int) -> Path:
+        return self.scene_folder(key) / "starts" / f"{seed}.json"
+
     def put_blob(self, data: bytes, extension: str) -> str:
         """Stores `data` once and returns its blob name, `<sha256><extension>` (MuJoCo picks a decoder by extension)."""
         name = digest(data) + extension.lower()
@@ -121,6 +124,12 @@ class Cache:
 
     def write_reset(self, key: str, seed: int, reset: Mapping[str, Any]) -> None:
         write_atomic(self.reset_json(key, seed), _to_json(reset))
+
+    def read_start(self, key: str, seed: int) -> dict[str, Any] | None:
+        return _read_json(self.start_json(key, seed))
+
+    def write_start(self, key: str, seed: int, start: Mapping[str, Any]) -> None:
+        write_atomic(self.start_json(key, seed), _to_json(start))
 
     def read_states(self, key: str) -> dict[str, Any] | None:
         return _read_json(self.states_json(key))
