@@ -26,5 +26,5 @@ clean:
 	@touch $@
 
 .venv/.libero-dev: $(INSTALL_INPUTS)
-	scripts/setup_venv.sh libero,warp,rerun,gym,rl,serve,pi05,dev
+	scripts/setup_venv.sh libero,warp,rerun,gym,rl,serve,pi05,train,dev
 	@touch .venv/.libero $@

@@ -26,7 +26,9 @@ try:
     from scripts import (
         bench,
         build,
+        dataset,
         demo,
+        demos,
         doctor,
         evaluate,
         film,
@@ -45,6 +47,7 @@ try:
         suite,
         sweep,
         tasks,
+        train,
     )
 except KeyboardInterrupt:  # nothing has begun, and there is nothing to say
     raise SystemExit(INTERRUPTED) from None
@@ -65,7 +68,10 @@ Command = (
     | Annotated[sample.Sample, tyro.conf.subcommand("sample")]
     | Annotated[suite.Suite, tyro.conf.subcommand("suite")]
     | Annotated[build.Build, tyro.conf.subcommand("build")]
+    | Annotated[demos.Demos, tyro.conf.subcommand("demos")]
+    | Annotated[dataset.DatasetFiles, tyro.conf.subcommand("dataset")]
     | Annotated[bench.Bench, tyro.conf.subcommand("bench")]
+    | Annotated[train.Train, tyro.conf.subcommand("train")]
     | Annotated[policy.PolicyFiles, tyro.conf.subcommand("policy")]
     | Annotated[serve.Serve, tyro.conf.subcommand("serve")]
     | Annotated[doctor.Doctor, tyro.conf.subcommand("doctor")]
@@ -87,17 +93,31 @@ _RUN: dict[type, Any] = {
     sample.Sample: sample.run,
     suite.Suite: suite.run,
     build.Build: build.run,
+    demos.Demos: demos.run,
+    dataset.DatasetFiles: dataset.run,
     bench.Bench: bench.run,
+    train.Train: train.run,
     policy.PolicyFiles: policy.run,
     serve.Serve: serve.run,
     doctor.Doctor: doctor.run,
 }
 
 # Commands that load no simulator, so that a setting of its pictures is nothing to them.
-_ON_RECORDS = (report.Report, rescore.Rescore, merge.Merge)
+_ON_RECORDS = (report.Report, rescore.Rescore, merge.Merge, dataset.DatasetFiles)
 
 # Commands that go on from what an interrupted one has finished.
-_RESUMES = (demo.Demo, pair.Pair, evaluate.Eval, sweep.Sweep, study.Study, film.Film, build.Build, suite.Suite)
+_RESUMES = (
+    demo.Demo,
+    pair.Pair,
+    evaluate.Eval,
+    sweep.Sweep,
+    study.Study,
+    film.Film,
+    build.Build,
+    suite.Suite,
+    train.Train,
+    demos.Demos,
+)
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 TERMINATED = 143  # 128 + SIGTERM

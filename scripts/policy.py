@@ -70,10 +70,11 @@ def run(options: PolicyFiles, emit: Emit) -> int:
 def _facts(options: PolicyFiles, words: Tokenizer | None) -> dict[str, Any]:
     from policies.pi05 import adapters, checkpoint
 
-    around = checkpoint.look(options.path, config=options.config, words=words, asset=options.asset)
-    leaves = checkpoint.outline(options.path).values()
+    folder = checkpoint.newest(options.path)
+    around = checkpoint.look(folder, config=options.config, words=words, asset=options.asset)
+    leaves = checkpoint.outline(folder).values()
     facts: dict[str, Any] = {
-        "checkpoint": str(options.path),
+        "checkpoint": str(folder),
         "configuration": around.config.name,
         "horizon": around.config.horizon,
         "robot": around.config.adapter,

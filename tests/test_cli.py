@@ -29,7 +29,10 @@ COMMANDS = (
     "sample",
     "suite",
     "build",
+    "demos",
+    "dataset",
     "bench",
+    "train",
     "policy",
     "serve",
     "doctor",
@@ -134,6 +137,9 @@ EVAL = ["eval", "--policy", "zero", "--out", "{tmp}/run"]
         ],
         ([*PAIR, "--suite", "libero_object", "--event", "none", "camera_shift"], "give it without camera_shift"),
         ([*PAIR, "--manifest", "{tmp}/none.json", "--event", "camera_shift"], "only none has a meaning"),
+        ([*PAIR, "--manifest", "{tmp}/none.json", "--pairs", "4"], "of given cases --limit N runs only N"),
+        ([*PAIR, "--suite", "libero-max-lite", "--sample-seed", "1"], "--sample-seed 1 is for drawing cases"),
+        ([*PAIR, "--suite", "libero-max-lit"], "did you mean libero-max-lite"),
     ],
 )
 def test_a_mistake_is_one_line(args: list[str], message: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):

@@ -54,8 +54,8 @@ FLOORS = [
         "selection",
         "sessions",
     },
-    {"measures", "predicates", "judged"},
-    {"checkers", "triggers", "rescore", "shaping"},
+    {"measures", "courses", "memories", "predicates", "judged"},
+    {"checkers", "evidence", "triggers", "rescore", "shaping"},
     {"episode", "rollout", "engines"},
     {"arms", "pairing", "recording", "passes", "settings"},
     {"schedule", "workers", "inspection", "film", "board", "video", "rerun_export"}

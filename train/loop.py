@@ -1,0 +1,290 @@
+"""A run from its folder: begun, or gone on with from the newest checkpoint, until its last step."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from mjx_bench.errors import BenchError
+from policies.pi05 import adapters, checkpoint, sampling, tokenizer, weights
+from policies.pi05 import configs as models
+from policies.pi05.checkpoint import Checkpoint
+from policies.pi05.tokenizer import Tokenizer
+from policies.pi05.weights import Tree
+from train import batches, configs, mesh, saving, sources
+from train import step as stepping
+from train.batches import Batch
+from train.configs import Config
+from train.held_out import HeldOut
+from train.interrupt import deferred
+from train.log import Log, read
+from train.step import State
+
+SETTINGS = "config.json"
+_SAMPLES = 3  # frames in a picture of sample predictions
+
+# (step, steps, values of the log) after every step that is logged; and None before the first.
+Progress = Callable[[int, int, Mapping[str, float] | None], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What a run is trained on.
+
+    Attributes:
+      folders: datasets.
+      weights: of each, in any unit; empty for their numbers of frames.
+      words: PaliGemma's tokenizer, where the model needs it.
+      start: a checkpoint to begin from; None for weights as training starts from them.
+    """
+
+    folders: tuple[Path, ...]
+    weights: tuple[float, ...] = ()
+    words: Path | None = None
+    start: Path | None = None
+
+
+class Training:
+    """Everything that a run needs before its first step, checked.
+
+    Args:
+      config: of the training.
+      data: what it is trained on.
+      run: its folder.
+      note: is told, in lines, what is going on.
+
+    Raises:
+      BenchError: settings, datasets, a folder or a checkpoint that cannot be used.
+    """
+
+    def __init__(self, config: Config, data: Data, run: Path, note: Callable[[str], None] = lambda line: None) -> None:
+        config.check()
+        self.config, self.run, self.note = config, run, note
+        self.model = models.named(config.model)
+        self.mesh = mesh.make(config.fsdp, config.batch // config.accumulate)
+        if data.weights and (len(data.weights) != len(data.folders) or min(data.weights) <= 0):
+            raise BenchError(f"weights {data.weights} of {len(data.folders)} datasets: give a positive one for each")
+        _check_run(run, config, data)
+        given = None if data.words is None else tokenizer.load(data.words)
+        started = None if data.start is None else checkpoint.load(data.start, config=config.model, words=given)
+        self.words: Tokenizer = tokenizer.fitting(self.model, given or (started.words if started else None))
+        self.sources = [sources.load(folder, self.model, note) for folder in data.folders]
+        self.stats = sources.statistics_of(self.sources, self.model)
+        for vector in ("state", "actions"):
+            scale, names = self.stats.scale(vector, self.model.normalisation), self.stats.features[vector]
+            if flat := [name for name, constant in zip(names, scale.flat, strict=True) if constant]:
+                note(f"{vector}: {', '.join(flat)} never changes in the data, and counts as a constant")
+        self.maker = batches.Maker(self.model, self.words, self.stats, self.sources)
+        if config.auxiliary and not self.maker.places:
+            raise BenchError(
+                f"auxiliary = {config.auxiliary} needs datasets with {sources.PLACES}, the same in each; give --auxiliary 0"
+            )
+        self._tree: Tree = started.tree if started else weights.initial_weights(self.model, config.seed)
+        self._weights = data.weights
+        run.mkdir(parents=True, exist_ok=True)
+        if not (run / SETTINGS).exists():
+            (run / SETTINGS).write_text(_settings(config, data), encoding="utf-8")
+        self.around = Checkpoint(self.model, {}, self.stats, self.words)
+        self.saver = saving.Saver(run, config, self.around)
+
+    def state(self) -> State:
+        """The state to go on from, on the devices.
+
+        Raises:
+          BenchError: a disk without room for checkpoints, or a checkpoint that cannot be read.
+        """
+
+        def fresh(tree: Tree) -> State:
+            return stepping.begin(self.config, tree, self.maker.places)
+
+        like = jax.eval_shape(fresh, self._tree)
+        shardings = mesh.of_state(self.mesh, like)
+        self.saver.check_room(like)
+        if self.saver.latest is None:
+            return jax.jit(fresh, out_shardings=shardings)(self._tree)
+        shapes = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), like, shardings)
+        state = self.saver.restore(shapes)
+        self.note(f"going on after step {int(state.step)}")
+        return state
+
+    def stream(self, begin: int) -> Iterator[Batch]:
+        """This process's part of each batch, from this one on."""
+        sizes = [len(source) for source in self.sources]
+        config, shard = self.config, (jax.process_index(), jax.process_count())
+        return batches.stream(
+            self.maker,
+            sizes,
+            self._weights or sizes,
+            config.batch,
+            config.seed,
+            begin=begin,
+            workers=config.workers,
+            shard=shard,
+        )
+
+    def compiled(self, state: State) -> Callable[[State, Batch], tuple[State, dict[str, jax.Array]]]:
+        """The step, in place: the state that it is given is used up."""
+        shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
+        return jax.jit(stepping.stepper(self.config), donate_argnums=0, out_shardings=(shardings, None))
+
+    def acting(self, state: State) -> Checkpoint:
+        """What acts, on the host."""
+        return dataclasses.replace(self.around, tree=jax.tree.map(np.asarray, jax.jit(stepping.acting)(state)))
+
+
+def fit(
+    training: Training, held_out: HeldOut | None = None, progress: Progress = lambda step, steps, row: None
+) -> State:
+    """Trains to the last step.
+
+    An interrupt is obeyed after the step that is being taken, when everything is saved.
+
+    Args:
+      training: what and how.
+      held_out: what the weights are evaluated on every `eval_every` steps.
+      progress: see `Progress`.
+
+    Returns:
+      the last state.
+
+    Raises:
+      BenchError: a loss that is not finite; a checkpoint that cannot be written.
+      KeyboardInterrupt: passed on, with everything saved.
+    """
+    config, saver = training.config, training.saver
+    state = training.state()
+    log = Log(training.run, int(state.step))
+    run = training.compiled(state)
+    draw = _sampler(training)
+    first = step = int(state.step)
+    stream = training.stream(first)
+    progress(step, config.steps, None)
+    meter = _Meter(max((row["train_s"] for row in read(training.run) if "train_s" in row), default=0.0))
+    try:
+        with deferred() as interrupt:
+            while step < config.steps and not interrupt.asked:
+                with meter.waiting():
+                    batch = next(stream)
+                state, metrics = run(state, mesh.put(training.mesh, batch))
+                step += 1
+                if step % config.log_every == 0 or step in (first + 1, config.steps):
+                    row = meter.row({name: float(value) for name, value in metrics.items()}, step - first, config.batch)
+                    if not np.isfinite(row["loss"]):
+                        raise BenchError(
+                            f"the loss is {row['loss']} at step {step}; try a smaller --peak ({training.run} goes on from"
+                            f" step {saver.latest or 0})"
+                        )
+                    log.scalars(step, row)
+                    progress(step, config.steps, row)
+                if step % config.picture_every == 0 or step == config.steps:
+                    _show(training, log, step, draw, state, batch)
+                if step % config.save_every == 0 or step == config.steps:
+                    saver.save(state)
+                if (
+                    held_out is not None
+                    and config.eval_every
+                    and (step % config.eval_every == 0 or step == config.steps)
+                ):
+                    with meter.apart():
+                        rate = held_out.success(training.acting(state), training.run, step, training.note)
+                    log.scalars(step, {"success": rate})
+                    training.note(f"step {step}: {rate:.0%} of {held_out.instances} held-out instances")
+            if interrupt.asked:
+                saver.save(state)
+            saver.wait()
+            interrupt.obey()
+    finally:
+        log.close()
+        saver.close()
+    return state
+
+
+class _Meter:
+    """Seconds of steps, and of those the seconds in which the data was waited for; evaluations are left out.
+
+    Args:
+      before: seconds that earlier processes trained in this run.
+    """
+
+    def __init__(self, before: float) -> None:
+        self._before, self._start, self._apart, self._waited = before, time.perf_counter(), 0.0, 0.0
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self._waited += time.perf_counter() - begin
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self._apart += time.perf_counter() - begin
+
+    def row(self, metrics: dict[str, float], steps: int, batch: int) -> dict[str, float]:
+        """The metrics, and: seconds of training so far, frames a second, share of the time that the data took."""
+        seconds = time.perf_counter() - self._start - self._apart
+        return {
+            **metrics,
+            "train_s": round(self._before + seconds, 3),
+            "frames_per_s": round(steps * batch / seconds, 3),
+            "data_share": round(self._waited / seconds, 5),
+        }
+
+
+def _sampler(training: Training) -> Callable[..., jax.Array]:
+    """(state, inputs, noise) to actions [B, T, A], as the policy samples them."""
+
+    def sample(state: State, inputs: Any, noise: jax.Array) -> jax.Array:
+        model = weights.bound(training.model, stepping.acting(state))
+        return sampling.sample(model, sampling.read_prefix(model, inputs), inputs.state, noise)
+
+    return jax.jit(sample)
+
+
+def _show(training: Training, log: Log, step: int, draw: Callable[..., Any], state: State, batch: Batch) -> None:
+    few = jax.tree.map(lambda x: x[:_SAMPLES], batch)
+    noise = np.random.default_rng(step).standard_normal(few.actions.shape, np.float32)
+    told = np.asarray(draw(state, few.inputs._replace(subtask=None), noise))
+    names = adapters.named(training.model.adapter).actions
+    log.sample(step, few.inputs.images, told[..., : len(names)], few.actions[..., : len(names)], names)
+
+
+def _settings(config: Config, data: Data) -> str:
+    kept = {"config": json.loads(configs.to_json(config)), "data": _plain(data)}
+    return json.dumps(kept, indent=1) + "\n"
+
+
+def _plain(data: Data) -> dict[str, Any]:
+    return {
+        "folders": [str(folder.resolve()) for folder in data.folders],
+        "weights": list(data.weights),
+        "words": None if data.words is None else str(data.words.resolve()),
+        "start": None if data.start is None else str(data.start.resolve()),
+    }
+
+
+def _check_run(run: Path, config: Config, data: Data) -> None:
+    """A folder that is no run's, or of another run, is left alone."""
+    path = run / SETTINGS
+    if not path.exists():
+        if run.exists() and (not run.is_dir() or any(run.iterdir())):
+            raise BenchError(f"{run} holds something that is no run; choose another --out")
+        return
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        before, settings = stored["data"], stored["config"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BenchError(f"{path}: not the settings of a run: {type(error).__name__}: {error}") from None
+    configs.check_same(settings, config)
+    for name, value in _plain(data).items():
+        if before.get(name) != value:
+            raise BenchError(f"{run} was begun with data {name} {before.get(name)}, not {value}; choose another --out")
