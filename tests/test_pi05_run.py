@@ -16,6 +16,8 @@ pytest.importorskip("flax")
 pytest.importorskip("orbax.checkpoint")
 pytest.importorskip("sentencepiece")
 
+from evals.libero_max.sampler import sample_manifest
+from evals.registry import load_task
 from mjx_bench.errors import BenchError
 from mjx_bench.policy import Observation
 from mjx_bench.records import Run, load_run
@@ -24,7 +26,7 @@ from mjx_bench.settings import RunSettings
 from policies import registry
 from policies.pi05 import adapters, observing, statistics, tokenizer, weights
 from policies.pi05.checkpoint import Checkpoint
-from policies.pi05.policy import Episode, Pi05
+from policies.pi05.policy import Episode, Pi05, random
 from tests import pictures
 from tests.scenes import SEED
 from tests.test_openpi_inputs import noise, observation
@@ -124,6 +126,36 @@ def test_pictures_stay_on_the_device_from_the_renderer_to_the_model(
     assert len(there.records) == 2
     for record in there.records:
         np.testing.assert_array_equal(there.array(record, "chunks"), want)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "warp"])
+def test_compiled_physics_draws_and_acts_without_a_picture_on_the_host(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("warp")
+    from mjx_bench.observe import warp_tile
+
+    task = dataclasses.replace(load_task("tabletop", 0), horizon=8)
+    manifest = sample_manifest([task], 2, 0, events=("camera_shift",), policy_seed=SEED)
+    settings = RunSettings("pi05_tiny:random", 16, Q, renderer="warp", backend=backend, threads=1, no_event=True)
+
+    def chunks(out: Path, policy: Pi05) -> dict[Any, Any]:
+        run_pairs(manifest, settings, out, load_task=lambda case: task, policy=policy)
+        found = load_run(out)
+        return {record.key: found.array(record, "chunks") for record in found.records}
+
+    over_host = random("pi05_tiny")
+    over_host.spec = dataclasses.replace(over_host.spec, on_device=False)
+    want = chunks(tmp_path / "host", over_host)
+    monkeypatch.setattr(warp_tile.Tile, "draw", forbidden("a drawn picture"))
+    monkeypatch.setattr(observing, "_resized", forbidden("a picture to be resized"))
+    monkeypatch.setattr(Pi05, "prepare", lambda policy, episodes: None)
+    got = chunks(tmp_path / "device", random("pi05_tiny"))
+    assert got.keys() == want.keys()
+    assert len(got) == 4
+    for key, found in got.items():
+        np.testing.assert_array_equal(found, want[key])
 
 
 def test_pictures_that_the_host_spoils_come_from_there_and_records_are_the_same(over_host: Run, tmp_path: Path):
