@@ -1,7 +1,7 @@
 """How the small tokenizer of `policies.pi05` was made: `python -m train.tokenizer FILE` makes it again.
 
-Its corpus is the language of the suites (LIBERO's extra must be installed): every instruction that they listed, states in the
-form of the prompt, and the words of subtasks. What no piece covers falls back on bytes, so any text can be written in it.
+Its corpus is the language of the suites (LIBERO's extra must be installed): every instruction that they listed, states in
+the form of the prompt, and the words of subtasks. What no piece covers falls back on bytes, so any text can be written.
 """
 
 from __future__ import annotations
