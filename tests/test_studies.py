@@ -237,7 +237,7 @@ def test_a_built_suite_is_run_by_its_name(
     monkeypatch.setattr(suite, "default_folder", lambda: tmp_path / "suites")
     command = ["pair", "--policy", "zero", "--out", str(tmp_path / "out"), "--dry-run", "--json"]
     assert cli.main([*command, "--suite", "libero-max-lite"]) == 2
-    assert "libero-max-lite is not built; mjx-bench suite build libero-max" in capfd.readouterr().err
+    assert "libero-max-lite is not built there; mjx-bench suite build libero-max" in capfd.readouterr().err
     assert cli.main([*command, "--suite", "libero-max", "libero_object"]) == 2
     assert "--suite libero-max has cases of its own" in capfd.readouterr().err
     assert cli.main([*command, "--suite", "libero-max", "libero-max-lite"]) == 2
