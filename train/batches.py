@@ -157,5 +157,9 @@ def stream(
     options = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=_AHEAD)
     out: Any = made.to_iter_dataset(options)
     if workers:
+        from absl import flags
+
+        if not flags.FLAGS.is_parsed():  # grain's processes read its flags, which only a program of absl parses
+            flags.FLAGS.mark_as_parsed()
         out = out.mp_prefetch(grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=_AHEAD))
     return iter(out)
