@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import hashlib
+import http
 import os
 import threading
 import time
@@ -25,7 +26,7 @@ from policies.noise import NoiseRule, libero_max_seeds
 from policies.openpi_inputs import CAMERAS, IMAGE_SIZE, SENT_SIZE, openpi_inputs, own_inputs
 
 try:
-    from websockets.exceptions import WebSocketException
+    from websockets.exceptions import InvalidStatus, WebSocketException
     from websockets.sync.client import ClientConnection, connect
 
     from policies.packing import BadMessage, pack, unpack
@@ -71,6 +72,8 @@ class Remote:
 
     def __init__(self, url: str, noise: NoiseRule = "query", answer_s: float = ANSWER_S) -> None:
         self._url, self._key, self._noise = _checked(url), os.environ.get(API_KEY), noise
+        if self._key and not self._key.isprintable():
+            raise BenchError(f"{API_KEY} holds a character that cannot be sent, a line's end perhaps")
         self._answer_s = answer_s
         self._free: list[ClientConnection] = []
         self._lock = threading.Lock()
@@ -171,6 +174,11 @@ class Remote:
             connection = connect(
                 self._url, open_timeout=CONNECT_S, compression=None, max_size=None, additional_headers=headers
             ).__enter__()
+        except InvalidStatus as error:
+            if error.response.status_code == http.HTTPStatus.UNAUTHORIZED:
+                given = "another" if self._key else "an"
+                raise _NoServer(f"the server wants {given} API key: set MJX_BENCH_API_KEY") from None
+            raise _NoServer(f"no server answers: {error}") from None
         except (OSError, WebSocketException) as error:
             raise _NoServer(f"no server answers: {error or type(error).__name__}") from None
         try:

@@ -51,14 +51,20 @@ def run(options: PolicyFiles, emit: Emit) -> int:
     if options.out is None:
         found = _facts(options, words)
     else:
+        _facts(options, words)  # refuses what is wrong with it before anything is written
         whole = checkpoint.load(options.path, config=options.config, words=words, asset=options.asset)
-        if options.action == "import":
-            checkpoint.save(options.out, whole)
-        else:
-            checkpoint.check_empty(options.out)
-            options.out.mkdir(parents=True, exist_ok=True)
-            torch_names.save(options.out / checkpoint.TORCH, whole.tree, whole.config)
-            checkpoint.save_around(options.out, whole)
+        try:
+            if options.action == "import":
+                checkpoint.save(options.out, whole)
+            else:
+                checkpoint.check_empty(options.out)
+                options.out.mkdir(parents=True, exist_ok=True)
+                torch_names.save(options.out / checkpoint.TORCH, whole.tree, whole.config)
+                checkpoint.save_around(options.out, whole)
+        except OSError as error:
+            raise BenchError(
+                f"{options.out}: cannot be written: {error.strerror or error}; name another folder"
+            ) from None
         found = _facts(dataclasses.replace(options, path=options.out), whole.words)
     emit(found)
     if not options.json:
@@ -72,6 +78,7 @@ def _facts(options: PolicyFiles, words: Tokenizer | None) -> dict[str, Any]:
 
     folder = checkpoint.newest(options.path)
     around = checkpoint.look(folder, config=options.config, words=words, asset=options.asset)
+    checkpoint.check_tensors(folder, around.config)
     leaves = checkpoint.outline(folder).values()
     facts: dict[str, Any] = {
         "checkpoint": str(folder),

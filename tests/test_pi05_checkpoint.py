@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -131,6 +132,13 @@ def test_a_folder_that_says_nothing_must_be_told_what_it_is(tmp_path):
         ("normalisation", "zscore", "is normalised by zscore, and nano by quantile"),
         ("version", 2, "version 2, expected 1"),
         ("config", {"name": "x"}, "not a configuration of this version"),
+        ("config", None, "not a configuration of this version"),
+        ("config", dataclasses.asdict(SMALL_VOCABULARY) | {"depth": "x"}, "not a configuration .*: depth = 'x'"),
+        (
+            "config",
+            dataclasses.asdict(SMALL_VOCABULARY) | {"dtype": "float7"},
+            "not a configuration .*: dtype = 'float7'",
+        ),
     ],
 )
 def test_what_the_note_says_is_checked(tmp_path, key, value, message):
@@ -139,6 +147,47 @@ def test_what_the_note_says_is_checked(tmp_path, key, value, message):
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     with pytest.raises(BenchError, match=message):
         checkpoint.load(tmp_path / "a")
+
+
+def test_a_note_that_is_no_object_and_weights_that_are_not_finite(tmp_path):
+    saved = whole()
+    leaves = weights.flat(saved.tree)
+    name = next(iter(leaves))
+    checkpoint.save(
+        tmp_path / "b", dataclasses.replace(saved, tree=weights.nested(leaves | {name: leaves[name] * np.nan}))
+    )
+    with pytest.raises(BenchError, match=f"weights that are not finite: {name}"):
+        checkpoint.load(tmp_path / "b")
+    (tmp_path / "b" / checkpoint.NOTE).write_text("[1]")
+    with pytest.raises(BenchError, match="a JSON object is expected, not list"):
+        checkpoint.load(tmp_path / "b")
+
+
+def test_statistics_of_the_wrong_length_are_refused_before_anything_is_written(tmp_path, capsys):
+    saved = whole(dataclasses.replace(SMALL_VOCABULARY, adapter="tabletop"))
+    for numbers, message in (([0.0], "1 numbers for 8 features"), (["x"] * 8, "q01 is no list of finite numbers")):
+        table = saved.stats.tables["state"] | {"q01": numbers, "q99": numbers}
+        stats = dataclasses.replace(saved.stats, tables={**saved.stats.tables, "state": table})
+        folder = tmp_path / message[0]
+        checkpoint.save(folder, dataclasses.replace(saved, stats=stats))
+        with pytest.raises(BenchError, match=message):
+            command.run(command.PolicyFiles("import", folder, out=tmp_path / "out"), print)
+        assert not (tmp_path / "out").exists()
+
+
+def test_tensors_that_do_not_fit_are_told_by_show_too(tmp_path):
+    saved = whole(dataclasses.replace(SMALL_VOCABULARY, adapter="tabletop"))
+    checkpoint.save(tmp_path / "a", saved)
+    note = tmp_path / "a" / checkpoint.NOTE
+    data = json.loads(note.read_text())
+    data["config"]["depth"] += 1
+    note.write_text(json.dumps(data))
+    with pytest.raises(BenchError, match="of another shape"):
+        command.run(command.PolicyFiles("show", tmp_path / "a"), print)
+    data["config"]["depth"] -= 1
+    note.write_text(json.dumps(data))
+    with pytest.raises(BenchError, match="cannot be written"):
+        command.run(command.PolicyFiles("import", tmp_path / "a", out=Path("/proc/x")), print)
 
 
 def test_another_configuration_or_a_folder_in_use_is_refused(tmp_path):

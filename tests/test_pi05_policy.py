@@ -111,6 +111,7 @@ def test_actions_come_back_in_the_robot_s_units_and_within_bounds(policy):
     ("change", "message"),
     [
         ({"state": np.full((1, 8), np.nan)}, "must be finite numbers .* with a value that is not finite"),
+        ({"state": np.full((1, 8), 1e300)}, r"the state lies 1e\+300 times its span away"),
         ({"state": np.zeros((1, 9))}, "a state of tabletop has 8 numbers, not"),
         ({"pictures": [np.zeros((1, 16, 16, 3), np.float32), None, None]}, "must be uint8 .*not float32"),
         ({"pictures": [np.full((1, 16, 16, 3), np.nan), None, None]}, "float64 .* with a value that is not finite"),

@@ -58,6 +58,7 @@ def test_answers_depend_on_nothing_but_their_request(served: Pi05Served):
         ({"observation/state": np.zeros(7)}, r"observation/state: expected numbers of shape \[8\]"),
         ({"observation/state": np.full(8, np.inf)}, "not all numbers are finite"),
         ({"prompt": 5}, "prompt: expected text, got int"),
+        ({"prompt": "x" * 4001}, "prompt: 4001 characters, at most 4000 are read"),
         ({"__openpi_rng_seed__": "x"}, "__openpi_rng_seed__: expected an integer, got str"),
         ({"__openpi_rng_seed__": -1}, "expected an integer from 0"),
     ],

@@ -286,7 +286,7 @@ def test_a_batch_waits_for_nobody_who_is_not_there(started):
     assert server.batches == {1: 2, 2: 1}
 
 
-def test_health_and_keys(started):
+def test_health_and_keys(started, monkeypatch: pytest.MonkeyPatch):
     server = started(Hashing(), key="secret")
     plain = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
     plain.request("GET", "/healthz")
@@ -296,6 +296,16 @@ def test_health_and_keys(started):
         pass
     with client(server, additional_headers={"Authorization": "Api-Key secret"}) as c:
         assert unpack(c.recv())["name"] == "hashing"
+    monkeypatch.delenv("MJX_BENCH_API_KEY", raising=False)
+    for key, message in ((None, "wants an API key: set MJX_BENCH_API_KEY"), ("other", "wants another API key")):
+        if key is not None:
+            monkeypatch.setenv("MJX_BENCH_API_KEY", key)
+        with pytest.raises(BenchError, match=message):
+            make(f"ws://127.0.0.1:{server.port}")
+    monkeypatch.setenv("MJX_BENCH_API_KEY", "two\nlines")
+    with pytest.raises(BenchError, match="holds a character that cannot be sent") as refused:
+        make(f"ws://127.0.0.1:{server.port}")
+    assert "two" not in str(refused.value)
 
 
 def run(out: Path, policy: Any, lanes: int = 2, events: Sequence[str] = ("target_relocation",)) -> Any:

@@ -16,6 +16,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mjx_bench.errors import BenchError
 from policies.pi05 import configs, lerobot_stats, params_item, statistics, tokenizer, torch_names, weights
 from policies.pi05.accounts import account, wanted
@@ -129,6 +131,8 @@ def load(
         tree = torch_names.load(folder / TORCH, around.config)
     else:
         tree = params_item.read(folder / PARAMS, around.config)
+    if unsound := [name for name, leaf in weights.flat(tree).items() if not np.isfinite(leaf).all()]:
+        raise BenchError(f"{folder}: weights that are not finite: {', '.join(unsound)}")
     return Checkpoint(around.config, tree, around.stats, around.words, around.asset)
 
 
@@ -156,6 +160,19 @@ def look(
     return Around(known, stats, words, found)
 
 
+def check_tensors(folder: Path, config: Config) -> None:
+    """Whether the stored tensors are the model's, each by name and shape; weights are read only from PyTorch's files.
+
+    Raises:
+      BenchError: with all that do not fit.
+    """
+    if (folder / TORCH).exists():
+        torch_names.load(folder / TORCH, config)
+        return
+    found = {name: tuple(leaf.shape) for name, leaf in params_item.outline(folder / PARAMS).items()}
+    account(folder / PARAMS, config.name, found, wanted(config))
+
+
 def outline(folder: Path) -> dict[str, Any]:
     """Names of the stored tensors, as the file has them, to what has their shapes and types; none is read."""
     if (folder / TORCH).exists():
@@ -169,9 +186,11 @@ def _note(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
-        missing = {"version", "config", "tokenizer_sha256", "normalisation"} - set(note)
-    except (ValueError, TypeError) as error:
+    except ValueError as error:
         raise BenchError(f"{path}: {error}") from None
+    if not isinstance(note, dict):
+        raise BenchError(f"{path}: a JSON object is expected, not {type(note).__name__}")
+    missing = {"version", "config", "tokenizer_sha256", "normalisation"} - set(note)
     if missing or note["version"] != VERSION:
         raise BenchError(f"{path}: version {note.get('version')!r}, expected {VERSION} with all of its keys")
     return note
@@ -194,9 +213,26 @@ def _config_of(folder: Path, note: dict[str, Any] | None, name: str | None) -> C
 def _read_config(folder: Path, fields: dict[str, Any]) -> Config:
     parts = {"vision": configs.Vision, "trunk": configs.Expert, "expert": configs.Expert}
     try:
-        return Config(**{key: parts[key](**value) if key in parts else value for key, value in fields.items()})
-    except TypeError as error:
+        found = Config(**{key: parts[key](**value) if key in parts else value for key, value in fields.items()})
+        _check_types(found, configs.TINY)
+    except (AttributeError, TypeError) as error:
         raise BenchError(f"{folder / NOTE}: not a configuration of this version: {error}") from None
+    return found
+
+
+def _check_types(found: Any, like: Any) -> None:
+    """Raises `TypeError` for a field of another type than a known configuration's, or a word that none has."""
+    for field in dataclasses.fields(like):
+        value, known = getattr(found, field.name), getattr(like, field.name)
+        if dataclasses.is_dataclass(known):
+            _check_types(value, known)
+        elif type(value) is not type(known):
+            raise TypeError(f"{field.name} = {value!r}")
+    if isinstance(found, Config):
+        words = {"dtype": found.dtype, "attention": found.attention, "normalisation": found.normalisation}
+        allowed = {"float32", "bfloat16", "xla", "cudnn", "quantile", "zscore"}
+        if wrong := [f"{name} = {word!r}" for name, word in words.items() if word not in allowed]:
+            raise TypeError(wrong[0])
 
 
 def _stats(folder: Path, asset: str | None) -> tuple[Statistics | None, str]:

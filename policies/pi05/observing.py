@@ -19,6 +19,9 @@ from policies.pi05.sequence import Array, Inputs
 from policies.pi05.statistics import Scale
 from policies.pi05.tokenizer import Tokenizer
 
+# What a normalised state may be: no robot is there, and a network's float32 would overflow.
+FARTHEST = 1e6
+
 
 class Unusable(ValueError):
     """One request that cannot be answered; it is its own lane's fault and nobody else's."""
@@ -62,6 +65,10 @@ def inputs_of(
     if state.ndim != 2 or not np.isfinite(state).all():
         raise Unusable(f"the state must be finite numbers [B, s], not {_described(state)}")
     normalised = scale.normalise(state)
+    if (far := np.abs(normalised).max(initial=0.0)) > FARTHEST:
+        raise Unusable(
+            f"the state lies {far:.3g} times its span away from the data's middle, at most {FARTHEST:g} is read"
+        )
     tokens, token_mask = tokenizer.padded(
         [tokenizer.prompt(words, config, text, row) for text, row in zip(prompts, normalised, strict=True)],
         config.prompt_tokens,

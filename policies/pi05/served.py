@@ -14,6 +14,8 @@ from policies.serving import OWN, OWN_SEED, number_array, picture
 # Names that clients send a seed under, the first one found is taken; without one, noise is drawn from a count of requests.
 SEEDS = (OWN_SEED, "__openpi_rng_seed__", "libero_max_noise_seed")
 
+MAX_PROMPT = 4000  # characters; models read a few hundred tokens
+
 
 class Pi05Served:
     """Implements `policies.serving.Served`.
@@ -51,6 +53,8 @@ class Pi05Served:
         number_array(request, "observation/state", (len(self._adapter.state),))
         if not isinstance(request.get("prompt"), str):
             raise ValueError(f"prompt: expected text, got {type(request.get('prompt')).__name__}")
+        if len(request["prompt"]) > MAX_PROMPT:
+            raise ValueError(f"prompt: {len(request['prompt'])} characters, at most {MAX_PROMPT} are read")
         seed = self._seed(request)
         if seed is not None and not 0 <= seed < 2**64:
             raise ValueError(f"{SEEDS[0]}: expected an integer from 0 to 2^64 - 1, got {seed}")
@@ -70,6 +74,8 @@ class Pi05Served:
             [request["prompt"] for request in requests],
             np.array(seeds, np.uint64),
         )
+        if not np.isfinite(actions).all():
+            raise ValueError("the policy's answer is not finite")
         said = [{"subtask": episode.subtask} if episode.subtask else {} for episode in after]
         return [{"actions": chunk} | words for chunk, words in zip(actions, said, strict=True)]
 

@@ -109,13 +109,19 @@ class Statistics:
         if (span < 0.0).any():
             names = "q99 below q01" if kind == "quantile" else "a negative deviation"
             raise BenchError(f"statistics of {vector}: {names} in dimension {int(np.argmax(span < 0.0))}")
-        return Scale(kind, first, span, self.features.get(vector))
+        names_known = self.features.get(vector)
+        if names_known is not None and len(names_known) != len(first):
+            raise BenchError(f"statistics of {vector}: {len(first)} numbers for {len(names_known)} features")
+        return Scale(kind, first, span, names_known)
 
     def _column(self, vector: str, name: str) -> np.ndarray:
         values = self.tables[vector].get(name)
         if values is None:
             raise BenchError(f"statistics of {vector} have no {name}")
-        column = np.asarray(values, np.float64)
+        try:
+            column = np.asarray(values, np.float64)
+        except (TypeError, ValueError):
+            column = np.zeros((0, 0))
         if column.ndim != 1 or not np.isfinite(column).all():
             raise BenchError(f"statistics of {vector}: {name} is no list of finite numbers")
         return column
@@ -143,9 +149,9 @@ def read(path: Path) -> Statistics:
             vector: {name: table.get(name) for name in ("mean", "std", "q01", "q99")}
             for vector, table in tables.items()
         }
+        features = {vector: tuple(map(str, names)) for vector, names in data.get("features", {}).items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BenchError(f"{path}: no statistics as openpi writes them: {type(error).__name__}: {error}") from None
-    features = {vector: tuple(names) for vector, names in data.get("features", {}).items()}
     kind = data.get("kind")
     if kind not in (None, *_FIELDS):
         raise BenchError(f"{path}: statistics of unknown kind {kind!r}; known: {', '.join(_FIELDS)}")

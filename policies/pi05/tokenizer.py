@@ -127,7 +127,7 @@ def prompt(tokenizer: Tokenizer, config: Config, text: str, state: np.ndarray) -
         numbers = " ".join(map(str, bins(state)))
         tokens = tokenizer.encode(f"Task: {cleaned(text)}, State: {numbers};\nAction: ", begin=True)
     if len(tokens) > config.prompt_tokens:
-        _log.warning("%r: %d tokens, cut off at %d as openpi does", text, len(tokens), config.prompt_tokens)
+        _log.warning("%r: %d tokens, cut off at %d as openpi does", text[:80], len(tokens), config.prompt_tokens)
     return tokens[: config.prompt_tokens]
 
 
