@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mjx_bench.errors import BenchError
+from mjx_bench.errors import BenchError, unknown_name
 from scripts import options as shared
 from scripts.output import note
 
@@ -121,8 +121,14 @@ def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[M
 
 
 def _built(names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
-    """The suite that is a built set of cases, if one is named, and the others; `BenchError` where both are."""
+    """The suite that is a built set of cases, if one is named, and the others; `BenchError` for an unknown one."""
+    from evals import registry
     from evals.libero_max.suite import NAMES
+
+    known = (*registry.suites(), *registry.variant_suites(), *NAMES)
+    for name in names:
+        if name not in known:
+            raise unknown_name("suite", name, known)
 
     built = [name for name in names if name in NAMES]
     if len(built) > 1:

@@ -27,14 +27,7 @@ class ArmProgress:
         self._row: Any = None
 
     def __enter__(self) -> ArmProgress:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-            columns = (BarColumn(), MofNCompleteColumn(), TextColumn("arms, {task.description}"))
-            self._bar = Progress(*columns, console=Console(stderr=True))
-            self._row = self._bar.add_task("loading", total=None)
-            self._bar.start()
+        self._bar, self._row = begun_bar("arms", "loading")
         return self
 
     def __exit__(
@@ -77,6 +70,25 @@ class ArmProgress:
     def _say(self) -> None:
         self._said = time.monotonic()
         print(f"{self._done}/{self._total} arms, {self.state()}", file=sys.stderr, flush=True)
+
+
+def begun_bar(unit: str, doing: str) -> tuple[Any, Any]:
+    """A bar on standard error that has begun, and its row; (None, None) where that is no terminal.
+
+    Args:
+      unit: of what is counted.
+      doing: what is said until there is more to say.
+    """
+    if not sys.stderr.isatty():
+        return None, None
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(f"{unit}, {{task.description}}"))
+    bar = Progress(*columns, console=Console(stderr=True))
+    row = bar.add_task(doing, total=None)
+    bar.start()
+    return bar, row
 
 
 def clock(seconds: float) -> str:

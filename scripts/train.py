@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ import tyro
 from mjx_bench.errors import BenchError
 from scripts import options as shared
 from scripts.output import Emit, note
-from scripts.progress import PLAIN_INTERVAL_S, clock
+from scripts.progress import PLAIN_INTERVAL_S, begun_bar, clock
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -178,14 +177,7 @@ class Bar:
         self._said = self._begun = time.monotonic()
 
     def __enter__(self) -> Bar:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-            columns = (BarColumn(), MofNCompleteColumn(), TextColumn("steps, {task.description}"))
-            self._bar = Progress(*columns, console=Console(stderr=True))
-            self._row = self._bar.add_task("compiling", total=None)
-            self._bar.start()
+        self._bar, self._row = begun_bar("steps", "compiling")
         return self
 
     def __exit__(self, *_: object) -> None:

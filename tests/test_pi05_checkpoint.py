@@ -261,6 +261,15 @@ def test_pytorch_s_names_and_shapes():
     assert len(tensors) == tower + trunk + expert + heads
 
 
+def test_a_state_that_is_a_token_of_its_own_goes_out_and_in():
+    config = dataclasses.replace(NANO, state_token=True)
+    tree = weights.random_weights(config, 0)
+    assert "state_proj/kernel" in weights.flat(tree)
+    tensors = torch_names.to_torch(tree, config)
+    assert "model.state_proj.weight" in tensors
+    same(torch_names.from_torch(tensors, config, "here"), tree)
+
+
 def test_pytorch_s_weights_compute_the_same():
     tree = weights.random_weights(NANO, 0)
     leaves, tensors = weights.flat(tree), torch_names.to_torch(tree, NANO, prefix="")

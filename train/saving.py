@@ -26,6 +26,7 @@ import numpy as np
 from mjx_bench.errors import BenchError, MissingExtra
 from policies.pi05 import checkpoint, statistics
 from policies.pi05.checkpoint import Checkpoint
+from policies.pi05.params_item import quiet
 from train import step as stepping
 from train.configs import Config
 from train.step import State
@@ -81,7 +82,7 @@ class Saver:
             _STATE: ocp.PyTreeCheckpointHandler(),
             checkpoint.ASSETS: _Around(),
         }
-        with quiet():
+        with quiet(logging.CRITICAL):
             self._manager = ocp.CheckpointManager(self._folder, options=options, item_handlers=handlers)
 
     @property
@@ -119,7 +120,7 @@ class Saver:
                 checkpoint.ASSETS: _AroundSave(self._around),
             }
         )
-        with self._explained(), quiet():
+        with self._explained(), quiet(logging.CRITICAL):
             self._manager.save(step, args=items)
 
     def wait(self) -> None:
@@ -128,7 +129,7 @@ class Saver:
         Raises:
           BenchError: it could not be written.
         """
-        with self._explained(), quiet():
+        with self._explained(), quiet(logging.CRITICAL):
             self._manager.wait_until_finished()
 
     def restore(self, like: Any) -> State:
@@ -144,7 +145,7 @@ class Saver:
         assert step is not None, "there is a checkpoint"
         how = ocp.args.PyTreeRestore(like, restore_args=ocp.checkpoint_utils.construct_restore_args(like))
         try:
-            with quiet():
+            with quiet(logging.CRITICAL):
                 found = self._manager.restore(step, args=ocp.args.Composite(**{_STATE: how}))
         except Exception as error:
             why = " ".join(str(error).split())[:200]
@@ -180,15 +181,3 @@ def bytes_of(state: State) -> int:
     acting = jax.eval_shape(stepping.acting, state)
     leaves = [*jax.tree.leaves(state), *jax.tree.leaves(acting)]
     return sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in leaves)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without what orbax has to say in the meantime."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -17,8 +17,6 @@ from evals.libero_max.eligibility import DISTRACTORS, support_of
 from evals.libero_max.placing import (
     DIRECTIONS,
     GAP_M,
-    OTHER_RADIUS_M,
-    RADIUS_M,
     RING_M,
     Fixture,
     Layout,
@@ -47,7 +45,7 @@ REDRAWS = 2000  # few rings leave room for a book within them
 # Directions are drawn with the release's sampler of LIBERO-Plus, for LIBERO-PRO too (2.3).
 _DIRECTION_SAMPLER = "libero-max-hard-v2.0"
 
-Occluded = tuple[Fixture, np.ndarray]
+Occluded = tuple[Fixture, Layout]
 
 _SAFETY = ["task_remains_feasible", "no_simulator_error", "no_new_unrelated_collision"]
 
@@ -221,7 +219,7 @@ def _relocation(task: Task, event: str, draw: int) -> dict[str, Any]:
 
 
 def _occluded(task: Task, row: int) -> Occluded | None:
-    """The occluder of an initial state, and where the target stands."""
+    """The occluder of an initial state, and what else stands there."""
     standing, target = task.extra.get("occluder"), task.trigger_entity
     if standing is None or target not in task.scene.objects:
         return None
@@ -229,7 +227,7 @@ def _occluded(task: Task, row: int) -> Occluded | None:
         fixture = standing(row)
     except BenchError:
         return None  # it has no place there, and the case fails preflight for that
-    return fixture, Layout.of(task, np.asarray(task.load_init_states()[row]), POLICY_SEED).position[target]
+    return fixture, Layout.of(task, np.asarray(task.load_init_states()[row]), POLICY_SEED)
 
 
 def _ring(task: Task, target: str, seed: int, occluded: Occluded | None) -> tuple[list[dict[str, Any]], int]:
@@ -249,18 +247,18 @@ def _ring(task: Task, target: str, seed: int, occluded: Occluded | None) -> tupl
             placements.append(
                 _put(task, name, target, round(radius * math.cos(angle), 8), round(radius * math.sin(angle), 8))
             )
-        if occluded is None or all(_clear(task, occluded, p) for p in placements):
+        if occluded is None or all(_clear(occluded, p) for p in placements):
             return placements, draws
         first = first or placements
     assert first is not None
     return first, 0
 
 
-def _clear(task: Task, occluded: Occluded, placement: dict[str, Any]) -> bool:
+def _clear(occluded: Occluded, placement: dict[str, Any]) -> bool:
     """Whether what is put there touches no part of the occluder, seen from above."""
-    fixture, target = occluded
-    radius = RADIUS_M.get(task.scene.entities[placement["object"]].category, OTHER_RADIUS_M)
-    return fixture.distance(target + np.array(placement["offset_m"][:2])) >= radius + GAP_M
+    fixture, layout = occluded
+    spot = layout.position[placement["relative_to"]] + np.array(placement["offset_m"][:2])
+    return fixture.distance(spot) >= layout.radius[placement["object"]] + GAP_M
 
 
 def _put(task: Task, name: str, target: str, x: float, y: float) -> dict[str, Any]:

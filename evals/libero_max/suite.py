@@ -33,6 +33,9 @@ SUMMARY, SUMS, VERDICTS = "summary.json", "SHA256SUMS", "preflight.jsonl"
 DRAWS = (0, 1)
 SLOTS: tuple[Slot, ...] = tuple((event, draw) for event in EVENT_ORDER for draw in DRAWS)
 
+# Fields of a case that tell one varied task from another.
+_VARIED = ("task_suite_name", "task_index", "substrate_variant")
+
 LITE_SEED = 20260830
 LITE_QUOTA = {"plus": 70, "pro": 30}  # of each event's cases
 
@@ -61,6 +64,11 @@ def sizes(part: int = 1) -> tuple[int, int]:
     return max(1, choosing.PLUS_CELL // part), max(1, choosing.PRO_CELL // part)
 
 
+def lite_quota(part: int = 1) -> dict[str, int]:
+    """Cases of an event in Lite, by track."""
+    return {track: max(1, quota // part) for track, quota in LITE_QUOTA.items()}
+
+
 def lite_of(manifest: Manifest, part: int = 1) -> Manifest:
     """Lite by the published rule (1.6): of each event 70 cases of LIBERO-Plus and 30 of LIBERO-PRO, by one seed.
 
@@ -70,9 +78,8 @@ def lite_of(manifest: Manifest, part: int = 1) -> Manifest:
     rng = random.Random(LITE_SEED)
     chosen = []
     for event in sorted(EVENT_ORDER):
-        for track in LITE_QUOTA:
-            cases = [c for c in manifest.cases if c.event == event and _track(c.case_id) == track]
-            quota = max(1, LITE_QUOTA[track] // part)
+        for track, quota in lite_quota(part).items():
+            cases = [c for c in manifest.cases if c.event == event and track_of(c.case_id) == track]
             if len(cases) < quota:
                 raise BenchError(f"{manifest.source}: {len(cases)} {track} cases of {event}, and Lite takes {quota}")
             drawn = rng.sample(sorted(cases, key=lambda c: c.case_id), quota)
@@ -86,7 +93,8 @@ def lite_of(manifest: Manifest, part: int = 1) -> Manifest:
     )
 
 
-def _track(case_id: str) -> str:
+def track_of(case_id: str) -> str:
+    """Which benchmark's variant a case starts from."""
     return "pro" if case_id.startswith("pro-") else "plus"
 
 
@@ -95,7 +103,12 @@ def counts(manifest: Manifest) -> dict[str, Any]:
     from evals.libero.variants import is_regenerated
 
     cases = manifest.cases
-    plus = [c for c in cases if _source_name(c) == "plus" and c.substrate_variant is not None]
+    written = [c.to_json() for c in cases]
+    plus = [
+        data
+        for c, data in zip(cases, written, strict=True)
+        if _source_name(c) == "plus" and c.substrate_variant is not None
+    ]
 
     def by(values: Sequence[str]) -> dict[str, int]:
         return dict(sorted(collections.Counter(values).items()))
@@ -109,19 +122,15 @@ def counts(manifest: Manifest) -> dict[str, Any]:
         "draw": by([str(c.scenario.draw) for c in cases if c.scenario is not None]),
         "severity": by([c.scenario.severity for c in cases if c.scenario is not None]),
         "suite": by([c.task_suite_name for c in cases]),
-        "difficulty": by([str(c.to_json().get("substrate_difficulty")) for c in cases]),
-        "strength": by([str(pool.strength(source_of(c.to_json()))) for c in plus]),
-        "source_tasks": len({(c.task_suite_name, c.task_index, canonical_json(_variant(c))) for c in cases}),
+        "difficulty": by([str(data.get("substrate_difficulty")) for data in written]),
+        "strength": by([str(pool.strength(source_of(data))) for data in plus]),
+        "source_tasks": len({canonical_json([data.get(key) for key in _VARIED]) for data in written}),
         "manifest_sha256": manifest_sha256(manifest),
     }
 
 
 def _source_name(case: Case) -> str:
-    return "plain" if case.substrate_category is None else _track(case.case_id)
-
-
-def _variant(case: Case) -> Any:
-    return case.to_json().get("substrate_variant")
+    return "plain" if case.substrate_category is None else track_of(case.case_id)
 
 
 def source_of(case: dict[str, Any]) -> Source:

@@ -44,13 +44,11 @@ def _manifest(manifest: Manifest) -> Iterator[str]:
     if name == suite.MAX:
         yield from _counts(manifest, part)
     elif name == suite.LITE:
-        found = collections.Counter(
-            (c.event, "pro" if c.case_id.startswith("pro-") else "plus") for c in manifest.cases
-        )
+        found = collections.Counter((c.event, suite.track_of(c.case_id)) for c in manifest.cases)
         for event in EVENT_ORDER:
-            for track, quota in suite.LITE_QUOTA.items():
-                if (has := found.pop((event, track), 0)) != max(1, quota // part):
-                    yield f"{manifest.source}: {has} {track} cases of {event}, expected {max(1, quota // part)}"
+            for track, quota in suite.lite_quota(part).items():
+                if (has := found[event, track]) != quota:
+                    yield f"{manifest.source}: {has} {track} cases of {event}, expected {quota}"
     for case in manifest.cases:
         if case.substrate_category is not None and case.substrate_variant is None:
             yield f"{manifest.source}: case {case.case_id!r}: no substrate_variant, so its source is not known"
@@ -102,7 +100,7 @@ def _counts(manifest: Manifest, part: int) -> Iterator[str]:
     sources = collections.Counter(
         (c.substrate_category, c.task_suite_name, c.task_index, c.to_json()["substrate_variant"]["bddl_file"])
         for c in manifest.cases
-        if not c.case_id.startswith("pro-") and c.substrate_variant is not None
+        if suite.track_of(c.case_id) == "plus" and c.substrate_variant is not None
     )
     for source, uses in sources.items():
         if uses > 1:

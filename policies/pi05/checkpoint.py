@@ -161,15 +161,15 @@ def look(
 
 
 def check_tensors(folder: Path, config: Config) -> None:
-    """Whether the stored tensors are the model's, each by name and shape; weights are read only from PyTorch's files.
+    """Whether the stored tensors are the model's, each by name and shape; none is read.
 
     Raises:
       BenchError: with all that do not fit.
     """
     if (folder / TORCH).exists():
-        torch_names.load(folder / TORCH, config)
+        torch_names.check(outline(folder), config, folder / TORCH)
         return
-    found = {name: tuple(leaf.shape) for name, leaf in params_item.outline(folder / PARAMS).items()}
+    found = {name: tuple(leaf.shape) for name, leaf in outline(folder).items()}
     account(folder / PARAMS, config.name, found, wanted(config))
 
 

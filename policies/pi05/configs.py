@@ -96,6 +96,11 @@ class Config:
     attention: Literal["xla", "cudnn"] = "xla"
 
     @property
+    def projects_state(self) -> bool:
+        """Whether the state is a token of its own: in pi0, and where `state_token` asks for it."""
+        return self.state_token or not self.time_conditioned
+
+    @property
     def image_tokens(self) -> int:
         """Tokens of all cameras."""
         return len(CAMERAS) * self.vision.tokens

@@ -39,7 +39,7 @@ class Model(nnx.Module):
         else:
             self.action_time_mlp_in = nnx.Linear(2 * width, width, rngs=rngs)
             self.action_time_mlp_out = nnx.Linear(width, width, rngs=rngs)
-        if config.state_token or not config.time_conditioned:
+        if config.projects_state:
             self.state_proj = nnx.Linear(dim, width, rngs=rngs)
 
     def prefix(self, inputs: Inputs) -> Tokens:
@@ -68,7 +68,7 @@ class Model(nnx.Module):
             spread = jnp.broadcast_to(features[:, None], embedded.shape)
             mixed = self.action_time_mlp_in(jnp.concatenate([embedded, spread], -1))
             embedded = self.action_time_mlp_out(nnx.swish(mixed))
-        if self.config.state_token or not self.config.time_conditioned:
+        if self.config.projects_state:
             embedded = jnp.concatenate([self.state_proj(jnp.asarray(state))[:, None], embedded], 1)
             starts = jnp.concatenate([jnp.ones(1, bool), starts])
         return Tokens(embedded, jnp.ones(embedded.shape[:2], bool), starts), condition

@@ -29,7 +29,7 @@ def write(folder: Path, name: str, tree: Tree) -> None:
     """Writes the item `folder/name`, with a last key `value` on every leaf, as openpi's trainer has it."""
     wrapped = jax.tree.map(lambda leaf: {_LAST: np.asarray(leaf)}, tree)
     handler = ocp.PyTreeCheckpointHandler(use_ocdbt=True, use_zarr3=False)
-    with _quiet(), ocp.Checkpointer(ocp.CompositeCheckpointHandler(**{name: handler})) as writer:
+    with quiet(), ocp.Checkpointer(ocp.CompositeCheckpointHandler(**{name: handler})) as writer:
         writer.save(folder.absolute(), ocp.args.Composite(**{name: ocp.args.PyTreeSave({_TOP: wrapped})}))
 
 
@@ -52,14 +52,14 @@ def read(item: Path, config: Config) -> Tree:
     leaves = _unwrapped(weights.flat(stored[_TOP]))
     account(item, config.name, {name: tuple(leaf.shape) for name, leaf in leaves.items()}, wanted(config))
     how = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), stored)
-    with _quiet(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+    with quiet(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
         tree = reader.restore(item.absolute(), ocp.args.PyTreeRestore(item=stored, restore_args=how))[_TOP]
     return weights.nested(_unwrapped(weights.flat(tree)))
 
 
 def _stored(item: Path) -> dict[str, Any]:
     """The item's tree of shapes and types."""
-    with _quiet(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+    with quiet(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
         try:
             stored = reader.metadata(item.absolute()).item_metadata.tree
         except (OSError, ValueError, AttributeError, KeyError) as error:
@@ -77,12 +77,12 @@ def _unwrapped(leaves: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """orbax warns of what openpi's layout never had."""
+def quiet(level: int = logging.ERROR) -> Iterator[None]:
+    """Without what orbax says below this level: it warns of what openpi's layout never had."""
     logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    before = logger.level
+    logger.setLevel(level)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        logger.setLevel(before)

@@ -158,9 +158,9 @@ def _norm(leaf: str, tensor: str, adaptive: bool, *index: int) -> Iterator[tuple
 
 
 def _heads(config: Config) -> Iterator[tuple[str, Place]]:
-    mixed = ("time_mlp_in", "time_mlp_out") if config.time_conditioned else ()
-    plain = () if config.time_conditioned else ("action_time_mlp_in", "action_time_mlp_out", "state_proj")
-    for name in ("action_in_proj", "action_out_proj", *mixed, *plain):
+    time = "time_mlp" if config.time_conditioned else "action_time_mlp"
+    state = ("state_proj",) if config.projects_state else ()
+    for name in ("action_in_proj", "action_out_proj", f"{time}_in", f"{time}_out", *state):
         yield f"{name}.weight", _dense(f"{name}/kernel")
         yield f"{name}.bias", _same(f"{name}/bias")
 
@@ -180,22 +180,32 @@ def from_torch(tensors: Mapping[str, Any], config: Config, where: object) -> Tre
     Raises:
       BenchError: with all that are missing, unknown or of another shape.
     """
-    wanted = places(config)
+    known = check(tensors, config, where)
+    leaves = weights.flat(weights.abstract(config)[1])
+    out: dict[str, np.ndarray] = {}
+    for name, place in places(config).items():
+        tensor = np.asarray(tensors[known[name]])
+        leaf = out.setdefault(place.leaf, np.empty(leaves[place.leaf].shape, tensor.dtype))
+        leaf[place.at] = place.back(tensor, leaf[place.at].shape)
+    return weights.nested(out)
+
+
+def check(tensors: Mapping[str, Any], config: Config, where: object) -> dict[str, str]:
+    """Today's name to the name in `tensors` of each of a model's; of these only the shapes are looked at.
+
+    Raises:
+      BenchError: as `from_torch`.
+    """
     leaves = weights.flat(weights.abstract(config)[1])
     known = {new: name for name in tensors if not _UNUSED.fullmatch(new := _current(name))}
     if _TABLES[1] in known:
         known[_TABLES[0]] = known.pop(_TABLES[1])
     shapes = {}
-    for name, place in wanted.items():
+    for name, place in places(config).items():
         part = np.broadcast_to(np.int8(0), leaves[place.leaf].shape)[place.at]
         shapes[name] = place.turn(part).shape
     account(where, config.name, {new: tuple(tensors[name].shape) for new, name in known.items()}, shapes)
-    out: dict[str, np.ndarray] = {}
-    for name, place in wanted.items():
-        tensor = np.asarray(tensors[known[name]])
-        leaf = out.setdefault(place.leaf, np.empty(leaves[place.leaf].shape, tensor.dtype))
-        leaf[place.at] = place.back(tensor, leaf[place.at].shape)
-    return weights.nested(out)
+    return known
 
 
 def _current(name: str) -> str:
