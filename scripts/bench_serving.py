@@ -53,7 +53,7 @@ def measure(policy: Pi05, clients: int, repeats: int) -> dict[str, Any]:
     speeds: dict[str, list[float]] = {"in_process": [], "served": []}
     used: dict[str, list[float]] = {"in_process": [], "served": []}
     with contextlib.ExitStack() as held:
-        address, server = held.enter_context(_server(policy.config.name, clients))
+        address, process = held.enter_context(server(policy.config.name, clients, "--random-weights"))
         pool = held.enter_context(concurrent.futures.ThreadPoolExecutor(clients, thread_name_prefix="client"))
         connections = [
             held.enter_context(connect(address, compression=None, max_size=None, open_timeout=30)) for _ in packed
@@ -61,9 +61,9 @@ def measure(policy: Pi05, clients: int, repeats: int) -> dict[str, Any]:
         for connection in connections:
             connection.recv(timeout=30)
         for turn in range(repeats + 1):
-            start, cpu = time.perf_counter(), _processor_s(server) + time.process_time()
+            start, cpu = time.perf_counter(), _processor_s(process) + time.process_time()
             answers = list(pool.map(_asking, connections, packed, [rounds] * clients))
-            served, served_cpu = time.perf_counter() - start, _processor_s(server) + time.process_time() - cpu
+            served, served_cpu = time.perf_counter() - start, _processor_s(process) + time.process_time() - cpu
             if not np.array_equal(np.stack(answers), expected):
                 raise BenchError("the server's answers are not those of the policy; one of them is wrong")
             start, cpu = time.perf_counter(), time.process_time()
@@ -139,10 +139,19 @@ def _processor_s(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def _server(config: str, batch: int) -> Iterator[tuple[str, int]]:
-    """`mjx-bench serve` in a process of its own, until it is done with: its address and the process's number."""
-    command = [sys.executable, "-m", "scripts.cli", "serve", "--policy", config, "--random-weights", "--port", "0"]
-    command += ["--batch", str(batch)]
+def server(policy: str, batch: int, *more: str) -> Iterator[tuple[str, int]]:
+    """`mjx-bench serve` in a process of its own, until it is done with: its address and the process's number.
+
+    Args:
+      policy: what is served.
+      batch: requests that it answers at once.
+      more: options.
+
+    Raises:
+      BenchError: it does not start.
+    """
+    command = [sys.executable, "-m", "scripts.cli", "serve", "--policy", policy, "--port", "0"]
+    command += ["--batch", str(batch), *more]
     # In a session of its own: an interrupt is for this process, which then ends the server.
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
@@ -153,7 +162,7 @@ def _server(config: str, batch: int) -> Iterator[tuple[str, int]]:
                 if found := re.search(r"answers at (ws://\S+);", line):
                     yield found.group(1), process.pid
                     return
-            raise BenchError(f"the server of {config} did not start: {' '.join(said) or 'it said nothing'}")
+            raise BenchError(f"the server of {policy} did not start: {' '.join(said) or 'it said nothing'}")
         finally:
             process.send_signal(signal.SIGTERM)
             try:

@@ -29,6 +29,8 @@ class CaseOptions:
     """File of cases."""
     suite: shared.Names = ()
     """Suites to draw cases from, instead of a manifest; or libero-max or libero-max-lite, whose cases `suite build` made."""
+    task: shared.Names = ()
+    """Of the suites, tasks to draw cases on, by index or by name; all if none is given."""
     bddl: Path | None = None
     """A task file of your own, on LIBERO's objects: cases are drawn on it, or come from a manifest (suite bddl)."""
     bddl_init_states: Path | None = None
@@ -74,6 +76,9 @@ def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[M
         events = shared.events(shared.no_event(shared.flat(options.event))[1])
     built, suites = _built(shared.flat(options.suite))
     suites = shared.plain_suites(suites)
+    names = shared.flat(options.task)
+    if names and not suites:
+        raise BenchError(f"--task {names[0]} chooses what to draw cases on; give it with --suite NAME")
     if built is not None and (options.manifest is not None or suites or options.bddl is not None):
         raise BenchError(f"--suite {built} has cases of its own; give it without --manifest, --bddl and other suites")
     if options.manifest is not None and suites:
@@ -105,7 +110,7 @@ def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[M
     elif options.bddl is not None:
         manifest = sample([_own_task(options, POLICY_SEED)], pairs, seed, events)
     else:
-        manifest = draw(tasks_of(suites), pairs, seed, events)
+        manifest = draw(tasks_of(suites, names), pairs, seed, events)
 
     def load(case: Case) -> Task:
         if case.task_suite_name != cases.OWN_SUITE:
@@ -136,11 +141,29 @@ def _built(names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
     return (built[0] if built else None), tuple(name for name in names if name not in NAMES)
 
 
-def tasks_of(suites: Sequence[str]) -> list[tuple[str, int]]:
-    """(suite, index) of every task of the suites."""
+def tasks_of(suites: Sequence[str], names: Sequence[str]) -> list[tuple[str, int]]:
+    """(suite, index) of the named tasks, in the suites' order; of all tasks if none is named.
+
+    Args:
+      suites: where to look.
+      names: an index means the task of every suite that has it, and so does a name.
+
+    Raises:
+      BenchError: no suite, or a task that no suite has, with the nearest names.
+    """
+    if not suites:
+        raise BenchError("give --suite: where the tasks are (mjx-bench tasks lists suites and their tasks)")
+
     from evals import registry
 
-    return [(name, row["index"]) for name in suites for row in registry.task_table(name)]
+    rows = [row for suite in suites for row in registry.task_table(suite)]
+    known = {str(row["index"]) for row in rows} | {row["name"] for row in rows}
+    for name in names:
+        if name not in known:
+            raise registry.no_task(suites, name)
+    return [
+        (row["suite"], row["index"]) for row in rows if not names or str(row["index"]) in names or row["name"] in names
+    ]
 
 
 def _own_task(options: CaseOptions, seed: int) -> Task:

@@ -24,6 +24,7 @@ try:
     from mjx_bench import runtime
     from mjx_bench.errors import BenchError
     from scripts import (
+        agent,
         bench,
         build,
         dataset,
@@ -57,6 +58,7 @@ Command = (
     | Annotated[tasks.Tasks, tyro.conf.subcommand("tasks")]
     | Annotated[pair.Pair, tyro.conf.subcommand("pair")]
     | Annotated[evaluate.Eval, tyro.conf.subcommand("eval")]
+    | Annotated[agent.AgentRun, tyro.conf.subcommand("agent")]
     | Annotated[sweep.Sweep, tyro.conf.subcommand("sweep")]
     | Annotated[study.Study, tyro.conf.subcommand("study")]
     | Annotated[report.Report, tyro.conf.subcommand("report")]
@@ -82,6 +84,7 @@ _RUN: dict[type, Any] = {
     tasks.Tasks: tasks.run,
     pair.Pair: pair.run,
     evaluate.Eval: evaluate.run,
+    agent.AgentRun: agent.run,
     sweep.Sweep: sweep.run,
     study.Study: study.run,
     report.Report: report.run,
@@ -110,6 +113,7 @@ _RESUMES = (
     demo.Demo,
     pair.Pair,
     evaluate.Eval,
+    agent.AgentRun,
     sweep.Sweep,
     study.Study,
     film.Film,

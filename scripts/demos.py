@@ -35,7 +35,7 @@ class Demos:
     out: Path
     """Folder of the dataset."""
     image_size: int = 64
-    """Pixels a side of the pictures of both cameras."""
+    """Pixels a side of the pictures of all cameras."""
     noise: float = 0.0
     """Standard deviation of an error that is added to each of the three translations in half of all blocks of four steps
     (actions are -1 to 1); what the expert would have done is recorded beside what was."""
@@ -63,13 +63,14 @@ def run(options: Demos, emit: Emit) -> int:
     shared.at_least(0, threads=options.threads, seed=options.seed)
 
     from evals import registry
-    from policies.scripted import Reactive
-    from scripts.evaluate import chosen_tasks
+    from scripts.chosen import tasks_of
     from train.collect.collect import Wish, collect, planned
     from train.collect.demonstrator import Errors
+    from train.collect.embodiments import embodiment_of
 
-    found = chosen_tasks(shared.plain_suites([options.suite]), shared.flat(options.task))
+    found = tasks_of(shared.plain_suites([options.suite]), shared.flat(options.task))
     tasks = [registry.load_task(suite, index) for suite, index in found]
+    expert = embodiment_of(tasks).expert()
     wish = Wish(
         episodes=options.episodes,
         version=options.format.removeprefix("lerobot-"),
@@ -79,7 +80,7 @@ def run(options: Demos, emit: Emit) -> int:
         first=options.first,
     )
     if options.dry_run:
-        plan = planned(tasks, Reactive(), wish)
+        plan = planned(tasks, expert, wish)
         emit(plan)
         note(
             f"{len(tasks)} task{'s' * (len(tasks) != 1)}, {options.episodes} demonstrations each, from instance"
@@ -88,7 +89,7 @@ def run(options: Demos, emit: Emit) -> int:
         return 0
     threads = options.threads or os.cpu_count() or 1
     with Progress() as progress:
-        made = collect(tasks, Reactive(), wish, options.out, lanes=options.lanes, threads=threads, progress=progress)
+        made = collect(tasks, expert, wish, options.out, lanes=options.lanes, threads=threads, progress=progress)
     emit({"out": str(options.out), **made})
     for row in made["tasks"]:
         lost = "".join(f"\n  instance {f['instance']}: {f['reason']}" for f in row["failed"])

@@ -43,6 +43,7 @@ def run(options: PolicyFiles, emit: Emit) -> int:
     try:
         from policies.pi05 import checkpoint, torch_names
         from policies.pi05.tokenizer import load
+        from train import shown
     except ModuleNotFoundError as error:
         from mjx_bench.errors import MissingExtra
 
@@ -61,6 +62,8 @@ def run(options: PolicyFiles, emit: Emit) -> int:
                 options.out.mkdir(parents=True, exist_ok=True)
                 torch_names.save(options.out / checkpoint.TORCH, whole.tree, whole.config)
                 checkpoint.save_around(options.out, whole)
+            if of := shown.of_checkpoint(checkpoint.newest(options.path)):
+                shown.write(options.out, of)
         except OSError as error:
             raise BenchError(
                 f"{options.out}: cannot be written: {error.strerror or error}; name another folder"

@@ -96,6 +96,7 @@ def carry_out(
 
     1 if a case could not be scored.
     """
+    check_held_out(manifest, policy_name(options))
     if options.dry_run:
         return cost.say([(manifest, {options.out: settings})], policy, load, emit if options.json else None)
     evaluate(select(manifest, options.shard), {options.out: settings}, policy, load, cluster_of(options))
@@ -111,6 +112,13 @@ def carry_out(
             progress=note,
         )
     return 0 if report.show(options.out, emit if options.json else None) else 1
+
+
+def check_held_out(manifest: Manifest, policy: str) -> None:
+    """Refuses, with a `BenchError`, to evaluate a trained policy on instances that were for its training."""
+    from train import shown
+
+    shown.check(policy, manifest.cases)
 
 
 def select(manifest: Manifest, shard: str | None) -> Selection:
@@ -156,6 +164,8 @@ def evaluate(
     from scripts.progress import ArmProgress
 
     here = cases.manifest if isinstance(cases, Selection) else cases
+    for name in dict.fromkeys(settings.policy for settings in runs.values()):
+        check_held_out(here, name)
     with contextlib.suppress(BenchError):  # comes again below, where the message names the case
         plain = [case for case in here.cases if case.task_suite_name != OWN_SUITE]
         registry.prepare(plain, workers=chosen.BUILDERS, progress=note)

@@ -19,6 +19,8 @@ class Sample:
     """File to write."""
     suite: shared.Names = ()
     """Suites to draw from."""
+    task: shared.Names = ()
+    """Of the suites, tasks to draw on, by index or by name; all if none is given."""
     event: shared.Names = ()
     """Event types to draw; all if none is given."""
     pairs: int = 16
@@ -36,7 +38,9 @@ def run(options: Sample, emit: Emit) -> int:
     suites, events = shared.plain_suites(shared.flat(options.suite)), shared.events(shared.flat(options.event))
     if not suites:
         raise BenchError("give --suite: which suites to draw from (mjx-bench tasks lists them)")
-    text = dump_manifest(chosen.draw(chosen.tasks_of(suites), options.pairs, options.seed, events))
+    text = dump_manifest(
+        chosen.draw(chosen.tasks_of(suites, shared.flat(options.task)), options.pairs, options.seed, events)
+    )
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(text, encoding="utf-8")
     note(f"{options.out}: {options.pairs} pairs")

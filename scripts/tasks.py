@@ -53,14 +53,21 @@ def _plain(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+# What a suite whose tasks do not all run may say of them: column to field.
+_COLUMNS = {
+    "id": "id", "task": "name", "group": "group", "family": "family", "domain": "domain", "Hz": "control_hz",
+    "horizon": "horizon", "profile": "profile", "evidence": "evidence",
+}  # fmt: skip
+
+
 def _described(rows: Sequence[dict[str, Any]]) -> Table:
-    """Of a suite whose tasks do not all run."""
-    table = _table(("id", "task", "group", "domain", "Hz", "horizon", "profile", "evidence", "here"))
+    """Of a suite whose tasks do not all run: what it says of them, and whether they do."""
+    columns = {column: field for column, field in _COLUMNS.items() if field in rows[0]}
+    table = _table((*columns, "here"))
     for row in rows:
-        here = "runs" if row["runs"] else f"lacks {row['lacks']}"
-        cells = (row["control_hz"], row["horizon"], row["profile"])
-        evidence = ", ".join(name.replace("_", " ") for name in row["evidence"])
-        table.add_row(row["id"], row["name"], row["group"], row["domain"], *(f"{c}" for c in cells), evidence, here)
+        cells = (row[field] for field in columns.values())
+        said = (", ".join(name.replace("_", " ") for name in c) if isinstance(c, list) else f"{c}" for c in cells)
+        table.add_row(*said, "runs" if row["runs"] else f"lacks {row['lacks']}")
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,7 +91,8 @@ class Train:
     eval_interval: int = 8
     """Q, the actions executed before the policy is asked again."""
     distributed: bool = False
-    """One of several processes: jax.distributed is started, which finds the others by the cluster's own variables."""
+    """One of several processes that train together. Slurm, MPI and the like say which; elsewhere set
+    JAX_COORDINATOR_ADDRESS (host:port of the first), JAX_NUM_PROCESSES and JAX_PROCESS_ID."""
     devices: int = 8
     """With --dry-run: devices to plan for."""
     dry_run: bool = False
@@ -122,9 +124,7 @@ def run(options: Train, emit: Emit) -> int:
     for line in configs.lines(config):
         note(line)
     if options.distributed:
-        import jax
-
-        jax.distributed.initialize()
+        _join()
     row = _train(options, config, folders, options.out)
     if options.json:
         emit(row)
@@ -147,15 +147,32 @@ def chosen(options: Train) -> Any:
     return dataclasses.replace(config, **given)
 
 
+def _join() -> None:
+    """Becomes one of several processes."""
+    import jax
+
+    count, number = (os.environ.get(f"JAX_{name}") for name in ("NUM_PROCESSES", "PROCESS_ID"))
+    try:
+        jax.distributed.initialize(
+            num_processes=None if count is None else int(count), process_id=None if number is None else int(number)
+        )
+    except (ValueError, RuntimeError) as error:
+        raise BenchError(
+            f"--distributed: {' '.join(str(error).split())} (start the processes under Slurm or MPI, or set"
+            " JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID)"
+        ) from None
+
+
 def _train(options: Train, config: Any, folders: tuple[Path, ...], out: Path) -> dict[str, Any]:
     held_out = None
     if options.eval_suite is not None:
+        from train import shown
         from train.held_out import HeldOut
 
         shared.at_least(1, eval_instances=options.eval_instances, eval_interval=options.eval_interval)
         index = shared.task_index(options.eval_suite, options.eval_task)
         held_out = HeldOut(options.eval_suite, index, options.eval_instances, options.eval_first, options.eval_interval)
-        held_out.cases()
+        shown.check_instances(shown.of_datasets(folders), held_out.cases()[1].cases)
     from train import log, loop
 
     data = loop.Data(folders, options.weights, options.tokenizer, options.start)

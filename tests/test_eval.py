@@ -27,7 +27,7 @@ from mjx_bench.settings import RunSettings
 from mjx_bench.types import Arm
 from policies import registry as policies
 from scripts import cli
-from scripts.evaluate import chosen_tasks
+from scripts.chosen import tasks_of
 
 POLICY = "scripted.reactive"
 COMMAND = [
@@ -161,12 +161,23 @@ def test_a_manifest_of_one_arm_is_a_format(folder: Path, tmp_path: Path):
 
 
 def test_tasks_by_index_and_by_name():
-    assert chosen_tasks(["tabletop"], ["press_button", "1"]) == [("tabletop", 1), ("tabletop", 9)]
-    assert len(chosen_tasks(["tabletop"], [])) == 12
+    assert tasks_of(["tabletop"], ["press_button", "1"]) == [("tabletop", 1), ("tabletop", 9)]
+    assert len(tasks_of(["tabletop"], [])) == 12
     with pytest.raises(BenchError, match=r"unknown task of tabletop 'pick_plce'; did you mean pick_place"):
-        chosen_tasks(["tabletop"], ["0", "pick_plce"])
+        tasks_of(["tabletop"], ["0", "pick_plce"])
     with pytest.raises(BenchError, match="unknown task of tabletop '12'"):
-        chosen_tasks(["tabletop"], ["12"])
+        tasks_of(["tabletop"], ["12"])
+
+
+def test_pairs_on_named_tasks_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "m.json"
+    drawn = ["sample", "--suite", "tabletop", "--task", "press_button", "1", "--pairs", "6", "--out", str(out)]
+    assert cli.main(drawn) == 0
+    assert {case.task_index for case in load_manifest(out).cases} == {1, 9}
+    capsys.readouterr()
+    pairs = ["pair", "--policy", "zero", "--out", str(tmp_path / "r"), "--manifest", str(out), "--task", "1"]
+    assert cli.main(pairs) == 2
+    assert "--task 1 chooses what to draw cases on; give it with --suite NAME" in capsys.readouterr().err
 
 
 def test_more_instances_than_there_are_is_an_error():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -175,6 +176,20 @@ def test_a_disk_without_room_for_two_checkpoints_is_refused_at_the_start(data, t
         training.state()
 
 
+def test_a_disk_that_fills_up_later_leaves_the_last_whole_checkpoint(data, tmp_path, monkeypatch):
+    def full(path, stats):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    training = loop.Training(NANO_TRAINING, data, tmp_path / "run")
+    state = jax.tree.map(jnp.asarray, stepping.begin(training.config, weights.random_weights(NANO, 0), 0))
+    training.saver.save(state)
+    training.saver.wait()
+    monkeypatch.setattr("train.saving.statistics.write", full)
+    with pytest.raises(BenchError, match=r"could not be written .*No space left.*; the last whole one is 0; make room"):
+        training.saver.save(state._replace(step=state.step + 1))
+    assert checkpoint.newest(tmp_path / "run").name == "0"
+
+
 def test_what_is_frozen_stays_and_adapters_stand_for_whole_matrices(data):
     batch = batch_of(data)
     for change in ({"frozen": ("tower", "trunk")}, {"lora": 2}):
@@ -260,6 +275,28 @@ def test_a_plan_counts_what_eight_devices_hold():
         plan.plan(dataclasses.replace(config, fsdp=3), 8)
 
 
+@pytest.mark.slow
+def test_the_compiler_counts_what_the_plan_counts(tmp_path):
+    code = """
+import dataclasses, json
+from mjx_bench import runtime
+runtime.configure()
+import pytest
+from tests.train_models import NANO_TRAINING, register
+from train import mesh, plan
+register(pytest.MonkeyPatch())
+mesh.CUT_FROM = 512
+print(json.dumps(plan.plan(dataclasses.replace(NANO_TRAINING, fsdp=4, auxiliary=0.0), 8)))
+"""
+    env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    held = sum(found["gib_per_device"][name] for name in ("weights", "average", "optimiser", "batch"))
+    assert found["compiled"]["arguments_gib"] == pytest.approx(held, rel=0.02)
+    assert found["compiled"]["temporaries_gib"] > found["kept_activations_gib"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -272,6 +309,19 @@ def test_a_plan_counts_what_eight_devices_hold():
 def test_settings_that_cannot_be_are_refused(change, message):
     with pytest.raises(BenchError, match=message):
         dataclasses.replace(NANO_TRAINING, **change).check()
+
+
+def test_a_name_with_a_typo_is_refused_before_anything_is_loaded():
+    with pytest.raises(
+        BenchError, match="unknown training configuration 'pi05_tiny_tabeltop'; did you mean pi05_tiny_tab"
+    ):
+        configs.named("pi05_tiny_tabeltop")
+
+
+def test_a_dimension_that_never_changes_is_said(data, tmp_path):
+    said = []
+    loop.Training(CALM, data, tmp_path / "run", said.append).saver.close()
+    assert "actions: gripper never changes in the data, and counts as a constant" in said
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import shutil
 from types import SimpleNamespace
 
@@ -114,7 +115,7 @@ def test_the_order_depends_on_the_seed_alone_and_every_frame_comes_once_an_epoch
 def test_shards_are_parts_of_one_batch():
     parts = [frames_of(batches.stream(lambda f: f, [30], [1.0], 6, 0, shard=(i, 2)), 4) for i in (0, 1)]
     whole = frames_of(batches.stream(lambda f: f, [30], [1.0], 6, 0), 4)
-    assert [sorted(a + b) for a, b in zip(*parts, strict=True)] == [sorted(batch) for batch in whole]
+    assert [a + b for a, b in zip(*parts, strict=True)] == whole
 
 
 def test_datasets_are_mixed_by_weight():
@@ -172,6 +173,75 @@ def test_a_missing_film_is_refused(folder, tmp_path):
     next(copy.rglob("*000002.mp4")).unlink()
     with pytest.raises(BenchError, match=r"episode_000002.mp4: .*missing"):
         sources.load(copy, NANO)
+
+
+def edited(folder, tmp_path, name, edit):
+    """A copy of the dataset, one of its files changed."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    path = next(copy.rglob(name))
+    path.write_text(edit(path.read_text()))
+    return copy
+
+
+def test_shifted_timestamps_are_refused(folder, monkeypatch):
+    true = Dataset.columns
+
+    def shifted(self, episode):
+        columns = true(self, episode)
+        late = 0.05 * (episode == 1) * (np.arange(len(columns["timestamp"])) >= 4)
+        return columns | {"timestamp": columns["timestamp"] + late}
+
+    monkeypatch.setattr(Dataset, "columns", shifted)
+    with pytest.raises(BenchError, match=r"episode_000001.parquet: frame 4 is at 0.2500 s, and belongs at 0.2000 s"):
+        sources.load(folder, NANO)
+
+
+def test_other_features_are_refused(folder, tmp_path):
+    def renamed(text):
+        return text.replace('"observation.state"', '"observation.joints"')
+
+    with pytest.raises(BenchError, match=r"unknown feature of .*'observation.state'; did you mean observation.joints"):
+        sources.load(edited(folder, tmp_path / "a", "info.json", renamed), NANO)
+
+    def turned(text):
+        info = json.loads(text)
+        names = info["features"]["expert_action"]["names"]
+        names[0], names[1] = names[1], names[0]
+        return json.dumps(info)
+
+    with pytest.raises(BenchError, match="expert_action has eef_delta_y, where eef_delta_x is needed"):
+        sources.load(edited(folder, tmp_path / "b", "info.json", turned), NANO)
+
+    def longer(text):
+        info = json.loads(text)
+        info["features"]["observation.state"] |= {"shape": [9], "names": None}
+        return json.dumps(info)
+
+    with pytest.raises(BenchError, match=r"observation.state has shape \[9\], and the robot has 8: "):
+        sources.load(edited(folder, tmp_path / "c", "info.json", longer), NANO)
+
+
+def test_other_names_of_cameras_are_refused_with_those_there_are(folder, tmp_path):
+    def renamed(text):
+        return text.replace("observation.images.agentview", "observation.images.front")
+
+    copy = edited(folder, tmp_path, "info.json", renamed)
+    with pytest.raises(BenchError, match=r"no camera .*agentview.*; it has .*images.front"):
+        sources.load(copy, NANO)
+
+
+def test_statistics_that_a_dataset_lacks_are_counted(folder, source, monkeypatch):
+    """LeRobot's first datasets of version 3.0 have no quantiles."""
+
+    def without(self):
+        return {name: {k: v for k, v in stats.items() if k[0] != "q"} for name, stats in full(self).items()}
+
+    full = Dataset.stats.func
+    monkeypatch.setattr(Dataset, "stats", property(without))
+    for vector, found in sources.load(folder, NANO).stats.items():
+        for name in ("q01", "q99"):
+            np.testing.assert_allclose(found[name], source.stats[vector][name], atol=1e-6)
 
 
 def test_a_disk_without_room_is_refused_before_anything_is_decoded(folder, tmp_path, monkeypatch):

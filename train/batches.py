@@ -25,7 +25,7 @@ except ImportError:
 
 _FLAT = 1e-3  # metres; a place that deviates by less is no place to tell
 _THREADS = 2
-_AHEAD = 4  # batches that are prepared before they are asked for
+AHEAD = 4  # batches that are prepared before they are asked for
 
 
 class Batch(NamedTuple):
@@ -153,13 +153,15 @@ def stream(
     total = float(sum(weights))
     mixed = parts[0] if len(parts) == 1 else grain.MapDataset.mix(parts, [w / total for w in weights])
     index, count = shard
-    made = mixed[index::count].batch(batch // count)[begin:].map(lambda frames: maker(np.asarray(frames)))
-    options = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=_AHEAD)
+    # A block, as devices are ordered: which noise a frame gets goes by its row in the whole batch.
+    own = slice(index * batch // count, (index + 1) * batch // count)
+    made = mixed.batch(batch)[begin:].map(lambda frames: maker(np.asarray(frames)[own]))
+    options = grain.ReadOptions(num_threads=_THREADS, prefetch_buffer_size=AHEAD)
     out: Any = made.to_iter_dataset(options)
     if workers:
         from absl import flags
 
         if not flags.FLAGS.is_parsed():  # grain's processes read its flags, which only a program of absl parses
             flags.FLAGS.mark_as_parsed()
-        out = out.mp_prefetch(grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=_AHEAD))
+        out = out.mp_prefetch(grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=AHEAD))
     return iter(out)

@@ -154,7 +154,7 @@ CONFIGS = {
         Config(
             "pi05_micro_tabletop",
             "pi05_micro",
-            steps=4_000,
+            steps=3_000,
             batch=64,
             draws=4,
             peak=1e-3,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mjx_bench.errors import MissingExtra
+from mjx_bench.records.writer import write_whole
 
 try:
     from tensorboardX import SummaryWriter
@@ -36,7 +37,7 @@ class Log:
     def __init__(self, run: Path, step: int) -> None:
         self._path, self._samples = run / FILE, run / SAMPLES
         kept = [row for row in read(run) if row["step"] <= step]
-        self._path.write_text("".join(json.dumps(row) + "\n" for row in kept), encoding="utf-8")
+        write_whole(self._path, "".join(json.dumps(row) + "\n" for row in kept))
         self._file = self._path.open("a", encoding="utf-8")
         self._board = SummaryWriter(str(run / BOARD), purge_step=step + 1 if step else None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,37 +18,20 @@ from policies.pi05 import configs as models
 from policies.pi05.checkpoint import Checkpoint
 from policies.pi05.tokenizer import Tokenizer
 from policies.pi05.weights import Tree
-from train import batches, configs, mesh, saving, sources
+from train import batches, mesh, run_folder, saving, shown, sources
 from train import step as stepping
 from train.batches import Batch
 from train.configs import Config
 from train.held_out import HeldOut
 from train.interrupt import deferred
 from train.log import Log, read
+from train.run_folder import Data
 from train.step import State
 
-SETTINGS = "config.json"
 _SAMPLES = 3  # frames in a picture of sample predictions
 
 # (step, steps, values of the log) after every step that is logged; and None before the first.
 Progress = Callable[[int, int, Mapping[str, float] | None], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Data:
-    """What a run is trained on.
-
-    Attributes:
-      folders: datasets.
-      weights: of each, in any unit; empty for their numbers of frames.
-      words: PaliGemma's tokenizer, where the model needs it.
-      start: a checkpoint to begin from; None for weights as training starts from them.
-    """
-
-    folders: tuple[Path, ...]
-    weights: tuple[float, ...] = ()
-    words: Path | None = None
-    start: Path | None = None
 
 
 class Training:
@@ -72,11 +54,12 @@ class Training:
         self.mesh = mesh.make(config.fsdp, config.batch // config.accumulate)
         if data.weights and (len(data.weights) != len(data.folders) or min(data.weights) <= 0):
             raise BenchError(f"weights {data.weights} of {len(data.folders)} datasets: give a positive one for each")
-        _check_run(run, config, data)
+        run_folder.check(run, config, data)
+        mesh.meet("run checked")
         given = None if data.words is None else tokenizer.load(data.words)
         started = None if data.start is None else checkpoint.load(data.start, config=config.model, words=given)
         self.words: Tokenizer = tokenizer.fitting(self.model, given or (started.words if started else None))
-        self.sources = [sources.load(folder, self.model, note) for folder in data.folders]
+        self.sources = [sources.load(path, self.model, note) for path in data.folders]
         self.stats = sources.statistics_of(self.sources, self.model)
         for vector in ("state", "actions"):
             scale, names = self.stats.scale(vector, self.model.normalisation), self.stats.features[vector]
@@ -89,11 +72,12 @@ class Training:
             )
         self._tree: Tree = started.tree if started else weights.initial_weights(self.model, config.seed)
         self._weights = data.weights
-        run.mkdir(parents=True, exist_ok=True)
-        if not (run / SETTINGS).exists():
-            (run / SETTINGS).write_text(_settings(config, data), encoding="utf-8")
+        if mesh.first_process():
+            run_folder.begin(run, config, data)
+        mesh.meet("run begun")
         self.around = Checkpoint(self.model, {}, self.stats, self.words)
-        self.saver = saving.Saver(run, config, self.around)
+        self.shown = shown.of_datasets(data.folders)
+        self.saver = saving.Saver(run, config, self.around, self.shown)
 
     def state(self) -> State:
         """The state to go on from, on the devices.
@@ -137,7 +121,7 @@ class Training:
 
     def acting(self, state: State) -> Checkpoint:
         """What acts, on the host."""
-        return dataclasses.replace(self.around, tree=jax.tree.map(np.asarray, jax.jit(stepping.acting)(state)))
+        return dataclasses.replace(self.around, tree=mesh.on_host(jax.jit(stepping.acting)(state)))
 
 
 def fit(
@@ -161,16 +145,35 @@ def fit(
     """
     config, saver = training.config, training.saver
     state = training.state()
-    log = Log(training.run, int(state.step))
+    first = step = int(state.step)
+    log = Log(training.run, step) if mesh.first_process() else None
     run = training.compiled(state)
     draw = _sampler(training)
-    first = step = int(state.step)
     stream = training.stream(first)
     progress(step, config.steps, None)
-    meter = _Meter(max((row["train_s"] for row in read(training.run) if "train_s" in row), default=0.0))
+    logged = read(training.run)
+    meter = _Meter(max((row["train_s"] for row in logged if "train_s" in row), default=0.0))
+
+    def tell(values: Mapping[str, float]) -> None:
+        if log is not None:
+            log.scalars(step, values)
+
+    def evaluate() -> None:
+        if held_out is None or not config.eval_every or (step % config.eval_every and step != config.steps):
+            return
+        with meter.apart():
+            acting = training.acting(state)
+            rate = held_out.success(acting, training.run, step, training.note) if mesh.first_process() else 0.0
+            rate = float(mesh.of_first_process(np.float32(rate)))
+        tell({"success": rate})
+        training.note(f"step {step}: {rate:.0%} of {held_out.instances} held-out instances")
+
     try:
         with deferred() as interrupt:
-            while step < config.steps and not interrupt.asked:
+            if first and not any(row["step"] == first and "success" in row for row in logged):
+                evaluate()  # broken off before
+            stop = False
+            while step < config.steps and not stop:
                 with meter.waiting():
                     batch = next(stream)
                 state, metrics = run(state, mesh.put(training.mesh, batch))
@@ -182,27 +185,23 @@ def fit(
                             f"the loss is {row['loss']} at step {step}; try a smaller --peak ({training.run} goes on from"
                             f" step {saver.latest or 0})"
                         )
-                    log.scalars(step, row)
+                    tell(row)
                     progress(step, config.steps, row)
                 if step % config.picture_every == 0 or step == config.steps:
                     _show(training, log, step, draw, state, batch)
                 if step % config.save_every == 0 or step == config.steps:
                     saver.save(state)
-                if (
-                    held_out is not None
-                    and config.eval_every
-                    and (step % config.eval_every == 0 or step == config.steps)
-                ):
-                    with meter.apart():
-                        rate = held_out.success(training.acting(state), training.run, step, training.note)
-                    log.scalars(step, {"success": rate})
-                    training.note(f"step {step}: {rate:.0%} of {held_out.instances} held-out instances")
-            if interrupt.asked:
+                evaluate()
+                stop = mesh.any_process(interrupt.asked is not None)
+            if stop:
                 saver.save(state)
             saver.wait()
             interrupt.obey()
+            if stop and interrupt.asked is None:
+                raise KeyboardInterrupt("another process was interrupted")
     finally:
-        log.close()
+        if log is not None:
+            log.close()
         saver.close()
     return state
 
@@ -250,41 +249,11 @@ def _sampler(training: Training) -> Callable[..., jax.Array]:
     return jax.jit(sample)
 
 
-def _show(training: Training, log: Log, step: int, draw: Callable[..., Any], state: State, batch: Batch) -> None:
-    few = jax.tree.map(lambda x: x[:_SAMPLES], batch)
+def _show(training: Training, log: Log | None, step: int, draw: Callable[..., Any], state: State, batch: Batch) -> None:
+    few = mesh.of_first_process(jax.tree.map(lambda x: x[:_SAMPLES], batch))
     noise = np.random.default_rng(step).standard_normal(few.actions.shape, np.float32)
-    told = np.asarray(draw(state, few.inputs._replace(subtask=None), noise))
+    told = mesh.on_host(draw(state, few.inputs._replace(subtask=None), noise))
+    if log is None:
+        return
     names = adapters.named(training.model.adapter).actions
     log.sample(step, few.inputs.images, told[..., : len(names)], few.actions[..., : len(names)], names)
-
-
-def _settings(config: Config, data: Data) -> str:
-    kept = {"config": json.loads(configs.to_json(config)), "data": _plain(data)}
-    return json.dumps(kept, indent=1) + "\n"
-
-
-def _plain(data: Data) -> dict[str, Any]:
-    return {
-        "folders": [str(folder.resolve()) for folder in data.folders],
-        "weights": list(data.weights),
-        "words": None if data.words is None else str(data.words.resolve()),
-        "start": None if data.start is None else str(data.start.resolve()),
-    }
-
-
-def _check_run(run: Path, config: Config, data: Data) -> None:
-    """A folder that is no run's, or of another run, is left alone."""
-    path = run / SETTINGS
-    if not path.exists():
-        if run.exists() and (not run.is_dir() or any(run.iterdir())):
-            raise BenchError(f"{run} holds something that is no run; choose another --out")
-        return
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        before, settings = stored["data"], stored["config"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BenchError(f"{path}: not the settings of a run: {type(error).__name__}: {error}") from None
-    configs.check_same(settings, config)
-    for name, value in _plain(data).items():
-        if before.get(name) != value:
-            raise BenchError(f"{run} was begun with data {name} {before.get(name)}, not {value}; choose another --out")

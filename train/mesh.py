@@ -1,4 +1,4 @@
-"""Devices as a grid: copies along `data`, pieces of the weights along `fsdp`; a batch is cut over both.
+"""Devices as a grid: copies along `data`, pieces of the weights along `fsdp`; a batch is cut over both. And processes.
 
 With one device everything is where it would be without. The rule for weights is openpi's: an array of at least 4 MiB is cut
 along its longest axis that can be divided, anything else is copied.
@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from mjx_bench.errors import BenchError
@@ -57,3 +58,34 @@ def spec(leaf: Any, fsdp: int) -> PartitionSpec:
             if leaf.shape[axis] % fsdp == 0:
                 return PartitionSpec(*[None] * axis, "fsdp")
     return PartitionSpec()
+
+
+def first_process() -> bool:
+    """Whether this process is the one that writes what is written once."""
+    return jax.process_index() == 0
+
+
+def meet(where: str) -> None:
+    """Waits until all processes are at this place."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(where)
+
+
+def of_first_process(tree: Any) -> Any:
+    """The first process's arrays, on the host of each."""
+    return multihost_utils.broadcast_one_to_all(tree) if jax.process_count() > 1 else tree
+
+
+def any_process(asked: bool) -> bool:
+    """Whether it is so in any of them."""
+    return asked if jax.process_count() == 1 else bool(multihost_utils.process_allgather(np.array(asked)).any())
+
+
+def on_host(tree: Any) -> Any:
+    """Whole arrays, wherever their pieces lie, array by array."""
+
+    def whole(x: jax.Array) -> np.ndarray:
+        near = x.is_fully_addressable or x.is_fully_replicated
+        return np.asarray(x if near else multihost_utils.process_allgather(x, tiled=True))
+
+    return jax.tree.map(whole, tree)

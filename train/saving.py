@@ -3,7 +3,7 @@
     RUN/config.json               settings
     RUN/checkpoints/STEP/params   weights that act, as openpi stores them
                         /assets   statistics
-                        /policy.json, tokenizer.model
+                        /policy.json, tokenizer.model, demonstrations.json
                         /train_state          what goes on from here: weights, average, optimiser
 
 So a step's folder is a checkpoint as openpi writes it, and a policy.
@@ -15,7 +15,7 @@ import dataclasses
 import logging
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from mjx_bench.errors import BenchError, MissingExtra
 from policies.pi05 import checkpoint, statistics
 from policies.pi05.checkpoint import Checkpoint
 from policies.pi05.params_item import quiet
+from train import shown
 from train import step as stepping
 from train.configs import Config
 from train.step import State
@@ -49,14 +50,15 @@ class _Around(ocp.CheckpointHandler):
             assert around.stats is not None, "a run has statistics"
             statistics.write(Path(directory) / around.asset / "norm_stats.json", around.stats)
             checkpoint.save_around(Path(directory).parent, dataclasses.replace(around, stats=None))
+            shown.write(Path(directory).parent, args.shown)
 
     def restore(self, directory: Path, args: Any = None) -> None:
         raise NotImplementedError("read by policies.pi05.checkpoint")
 
 
 class _AroundSave(ocp.args.CheckpointArgs):
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        self.checkpoint = checkpoint
+    def __init__(self, checkpoint: Checkpoint, shown: Sequence[dict[str, Any]]) -> None:
+        self.checkpoint, self.shown = checkpoint, shown
 
 
 ocp.args.register_with_handler(_Around, for_save=True, for_restore=True)(_AroundSave)
@@ -69,11 +71,12 @@ class Saver:
       run: its folder.
       config: of the training: how many are kept.
       around: what a checkpoint has beside its weights; its tree is not read.
+      shown: where the episodes come from, see `train.shown`.
     """
 
-    def __init__(self, run: Path, config: Config, around: Checkpoint) -> None:
+    def __init__(self, run: Path, config: Config, around: Checkpoint, shown: Sequence[dict[str, Any]] = ()) -> None:
         self._folder = (run / checkpoint.STEPS).absolute()
-        self._around = around
+        self._around = _AroundSave(around, shown)
         options = ocp.CheckpointManagerOptions(
             max_to_keep=config.keep, keep_period=config.keep_every or None, create=True, cleanup_tmp_directories=True
         )
@@ -117,7 +120,7 @@ class Saver:
             **{
                 checkpoint.PARAMS: ocp.args.PyTreeSave(wrapped),
                 _STATE: ocp.args.PyTreeSave(state),
-                checkpoint.ASSETS: _AroundSave(self._around),
+                checkpoint.ASSETS: self._around,
             }
         )
         with self._explained(), quiet(logging.CRITICAL):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from policies.pi05.adapters import Adapter
 from policies.pi05.configs import Config
 from policies.pi05.statistics import Statistics
 from train import store
+from train.lerobot.check import TIME_TOLERANCE
 from train.lerobot.read import Dataset, open_dataset
 
 STATE, ACTION, EXPERT, PLACES = "observation.state", "action", "expert_action", "environment_state"
@@ -104,7 +105,7 @@ def load(folder: Path, config: Config, progress: Callable[[str], None] | None = 
         subtasks=subtasks,
         subtask=subtask,
         places=columns[PLACES][:, _named(dataset)].astype(np.float32) if PLACES in columns else None,
-        stats={"state": dict(dataset.stats[state]), "actions": dict(dataset.stats[target])},
+        stats={"state": _statistics(dataset, state, columns), "actions": _statistics(dataset, target, columns)},
     )
 
 
@@ -115,6 +116,7 @@ def _columns(dataset: Dataset, names: Sequence[str]) -> dict[str, np.ndarray]:
     parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for episode in range(len(dataset.lengths)):
         columns = dataset.columns(episode)
+        _check_times(dataset, episode, columns)
         for name in names:
             parts[name].append(columns[name])
     if not len(dataset.lengths):
@@ -166,6 +168,28 @@ def _check_finite(dataset: Dataset, name: str, values: np.ndarray) -> None:
         raise BenchError(
             f"{dataset.folder}: {name} is not finite in {len(bad)} frames, first in frame {frame} of episode {episode}"
         )
+
+
+def _check_times(dataset: Dataset, episode: int, columns: Mapping[str, np.ndarray]) -> None:
+    """Pictures are found by the number of a frame, numbers by their row: a shift between them would be learnt."""
+    times = columns.get("timestamp", np.zeros(0))
+    wanted = np.arange(len(times)) / dataset.fps
+    if len(late := np.flatnonzero(~(np.abs(times - wanted) <= TIME_TOLERANCE))):
+        k = int(late[0])
+        raise BenchError(
+            f"{dataset.episodes[episode].data}: frame {k} is at {times[k]:.4f} s, and belongs at {wanted[k]:.4f} s; pictures"
+            " and numbers may be of different moments (mjx-bench dataset check names every such episode)"
+        )
+
+
+def _statistics(dataset: Dataset, name: str, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Those of the meta files; what they lack (LeRobot before 0.4 knew no quantiles) is counted from the column."""
+    found, values = dict(dataset.stats.get(name, {})), columns[name]
+    if not {"mean", "std", "q01", "q99", "count"} <= set(found):
+        low, high = np.quantile(values.astype(np.float64), (0.01, 0.99), axis=0)
+        count = np.array([len(values)])
+        found = {"mean": values.mean(0), "std": values.std(0), "q01": low, "q99": high, "count": count, **found}
+    return found
 
 
 def _cameras(dataset: Dataset, adapter: Adapter) -> list[str | None]:

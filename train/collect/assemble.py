@@ -12,16 +12,13 @@ import numpy as np
 
 from mjx_bench.task import Task
 from policies.scripted.expert import HORIZON
+from train.collect.embodiments import Embodiment, embodiment_of
 from train.collect.films import PREFIX
 from train.collect.staging import COLUMNS, EPISODE, Staging, failure
 from train.lerobot import schema, stats
 from train.lerobot.layouts import About, Part
 from train.lerobot.schema import INDEXES, Feature
 from train.lerobot.write import write_dataset
-
-STATE_NAMES = ("x", "y", "z", "axis_angle_x", "axis_angle_y", "axis_angle_z", "finger_left", "finger_right")
-ACTION_NAMES = ("x", "y", "z", "axis_angle_x", "axis_angle_y", "axis_angle_z", "gripper")
-ROBOT = "panda"
 
 
 def assemble(out: Path, tasks: Sequence[Task], plan: Mapping[str, Any], staging: Staging) -> dict[str, Any]:
@@ -57,11 +54,12 @@ def assemble(out: Path, tasks: Sequence[Task], plan: Mapping[str, Any], staging:
                 for text in own[name]:
                     known.setdefault(text, len(known))
     found = {**plan, "tasks": rows}
-    features = _features(tasks[0], plan, same_world)
+    robot = embodiment_of(tasks)
+    features = _features(tasks[0], plan, robot, same_world)
     about = About(
         version=plan["format"],
         fps=tasks[0].control_hz,
-        robot_type=ROBOT,
+        robot_type=robot.robot,
         features=features,
         tasks=instructions,
         meta={
@@ -94,15 +92,15 @@ def _part(
     return Part(columns, films, stats.from_json(about["stats"]), (task.instruction,), extra)
 
 
-def _features(task: Task, plan: Mapping[str, Any], same_world: bool) -> dict[str, Feature]:
+def _features(task: Task, plan: Mapping[str, Any], robot: Embodiment, same_world: bool) -> dict[str, Feature]:
     size = plan["image_size"]
     axes = [f"{name}.{axis}" for name in task.scene.entities for axis in "xyz"]
     world = {"environment_state": Feature("float32", (len(axes),), axes)} if same_world and axes else {}
     return {
-        "observation.state": Feature("float32", (len(STATE_NAMES),), list(STATE_NAMES)),
-        "action": Feature("float32", (len(ACTION_NAMES),), list(ACTION_NAMES)),
-        "expert_action": Feature("float32", (len(ACTION_NAMES),), list(ACTION_NAMES)),
-        "expert_chunk": Feature("float32", (HORIZON, len(ACTION_NAMES)), None),
+        "observation.state": Feature("float32", (len(robot.state),), list(robot.state)),
+        "action": Feature("float32", (len(robot.action),), list(robot.action)),
+        "expert_action": Feature("float32", (len(robot.action),), list(robot.action)),
+        "expert_chunk": Feature("float32", (HORIZON, len(robot.action)), None),
         **world,
         "stage_index": Feature("int64", (1,)),
         "subtask_index": Feature("int64", (1,)),

@@ -83,7 +83,7 @@ def collect(
 
     Args:
       tasks: all of one suite.
-      expert: what is demonstrated: `policies.scripted.Reactive`.
+      expert: what is demonstrated, see `embodiments`.
       wish: what to collect.
       out: folder of the dataset; a whole one of the same wish is left as it is.
       lanes, threads: see `rollouts.runs`.
@@ -152,7 +152,8 @@ def planned(tasks: Sequence[Task], expert: Policy, wish: Wish) -> dict[str, Any]
 
 
 def _cameras(task: Task) -> tuple[str, ...]:
-    return (task.scene.observed or task.scene.cameras)[:2]
+    """Those of the robot's own observation, all that its benchmark has: two at a table, three on a base that drives."""
+    return task.scene.observed if len(task.scene.observed) > 1 else task.scene.cameras[:2]
 
 
 def _whole(out: Path, plan: dict[str, Any]) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ import numpy as np
 from mjx_bench.policy import Observation, Policy
 from mjx_bench.seeds import fold_seed
 from mjx_bench.task import Task
-from policies.openpi_inputs import state_of
+from train.collect.embodiments import embodiment_of
 from train.collect.language import stage_of, subtask_of
 
 BLOCK = 4  # control steps that an error lasts
@@ -55,9 +55,9 @@ class Shot:
     """One control step.
 
     Attributes:
-      state: float64 [8], see `policies.openpi_inputs.state_of`.
+      state: [S], see `embodiments`.
       entities: [E, 3] positions of everything, world metres.
-      chunk: float32 [H, 7], what the expert would do from here on.
+      chunk: float32 [H, A], what the expert would do from here on.
       stage, subtask: what it is doing.
     """
 
@@ -75,7 +75,7 @@ class Demonstrator:
     is. It is asked at every step, so that what it would have done is known from everywhere.
 
     Args:
-      expert: what is demonstrated; its carries must tell what it is doing, as `policies.scripted.Reactive`'s do.
+      expert: what is demonstrated; its carries must tell what it is doing, as those of the experts of `embodiments` do.
       errors: of the execution.
     """
 
@@ -90,7 +90,7 @@ class Demonstrator:
     def act(self, carries: Sequence[Any], obs: Observation, seeds: np.ndarray) -> tuple[np.ndarray, Sequence[Any]]:
         """See `mjx_bench.policy.Policy.act`; only the first action of a chunk is to be executed, then it is asked again."""
         chunks, after = self._expert.act([own for own, _, _ in carries], obs, seeds)
-        executed, states, out = chunks.copy(), state_of(obs), []
+        executed, states, out = chunks.copy(), embodiment_of([obs.task]).state_of(obs), []
         for lane, (_, seed, shots) in enumerate(carries):
             own, task = after[lane], obs.task
             told = stage_of(task, own), subtask_of(task, own)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from mjx_bench.task import Atom, Task
+from policies.mobile.expert import MobileCarry
 from policies.scripted.agenda import Job, agenda
 from policies.scripted.expert import ReactiveCarry
 from policies.scripted.intents import Carry, Handle, Intent, Shove
@@ -40,16 +41,23 @@ _HANDLE = {
 }
 
 
-def stage_of(task: Task, carry: ReactiveCarry) -> str:
-    """The job being done; the instruction itself where the task has no other."""
+def stage_of(task: Task, carry: ReactiveCarry | MobileCarry) -> str:
+    """The job being done; the instruction itself where the task has no other.
+
+    A program says both levels in one, "stage: subtask", or one that serves as both.
+    """
+    if isinstance(carry, MobileCarry):
+        return carry.stage.partition(": ")[0]
     jobs = agenda(task)
     if len(jobs) == 1:
         return task.instruction
     return _job(task, jobs[carry.job])
 
 
-def subtask_of(task: Task, carry: ReactiveCarry, ahead: int = 0) -> str:
-    """The move of the hand, `ahead` control steps after the last query."""
+def subtask_of(task: Task, carry: ReactiveCarry | MobileCarry, ahead: int = 0) -> str:
+    """The move of the hand, `ahead` control steps after the last query; a program's lasts until its next move."""
+    if isinstance(carry, MobileCarry):
+        return carry.stage.rpartition(": ")[2]
     assert carry.intent is not None, "a carry after a query"
     assert carry.track is not None
     plan, intent = carry.intent.plan, carry.intent

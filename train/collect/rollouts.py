@@ -10,7 +10,7 @@ import numpy as np
 from mjx_bench.engines import engine_of
 from mjx_bench.episode import Episode
 from mjx_bench.physics.base import Pose
-from mjx_bench.policy import Policy
+from mjx_bench.policy import Policy, action_mode_for
 from mjx_bench.predicates import compile_goal, goal_index
 from mjx_bench.rollout import Rollout
 from mjx_bench.task import Task
@@ -42,7 +42,7 @@ def runs(task: Task, policy: Policy, take: Callable[[], int | None], lanes: int,
       lanes: episodes side by side; nothing in an episode depends on it.
       threads: threads that step them.
     """
-    physics = engine_of(task, "c", lanes, policy.spec.action_mode, interval=1, threads=threads)
+    physics = engine_of(task, "c", lanes, action_mode_for(policy.spec.action_mode, task), interval=1, threads=threads)
     success = compile_goal(task.goal, task.scene, physics.index)[1]
     judged = goal_index(task.goal, task.scene)
     rollout = Rollout(task, physics, policy, 1, policy.spec.horizon, success, judged, lambda lane, episode: None)
@@ -59,9 +59,16 @@ def runs(task: Task, policy: Policy, take: Callable[[], int | None], lanes: int,
             ready = [lane for lane, run in sorted(running.items()) if not run.episode.settle]
             if ready:
                 for lane, pose in zip(ready, physics.poses(np.array(ready, np.int32)), strict=True):
-                    running[lane].poses.append(pose)
+                    running[lane].poses.append(_sharing(pose, running[lane].poses))
             rollout.tick({lane: run.episode for lane, run in running.items()})
             for lane in [lane for lane, run in running.items() if run.episode.verdict is not None]:
                 yield running.pop(lane)
     finally:
         physics.close()
+
+
+def _sharing(pose: Pose, before: list[Pose]) -> Pose:
+    """The pose, with the model's fields of the first one where they are the same: an episode of minutes has thousands."""
+    if not before or any(not np.array_equal(pose.fields[name], value) for name, value in before[0].fields.items()):
+        return pose
+    return dataclasses.replace(pose, fields=before[0].fields)

@@ -27,13 +27,13 @@ def _split(suite: str) -> tuple[range, range]:
     from evals.libero import training as libero
     from evals.tabletop import instances as tabletop
 
-    if suite == "tabletop":
+    if suite in ("tabletop", "roboquest"):  # which count their instances alike
         return tabletop.EVALUATION, tabletop.TRAINING
     if suite in package.SUITES:
         return libero.EVALUATION, libero.TRAINING
     raise BenchError(
         f"every instance of {suite} is for evaluation, and none is left to demonstrate; suites with instances for"
-        f" training: tabletop, {', '.join(package.SUITES)}"
+        f" training: tabletop, roboquest, {', '.join(package.SUITES)}"
     )
 
 
