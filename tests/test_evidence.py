@@ -162,6 +162,23 @@ def test_juggling_hits_are_counted_with_a_refractory_time():
     assert met(ev.count(ev.now(holds), 1, refractory=25), p="1")[0] == "1"  # the first has none before it
 
 
+@pytest.mark.parametrize(("gap", "early"), [(4, True), (5, True), (6, False)])
+def test_hits_of_a_rally_keep_apart(gap: int, early: bool):
+    touch = np.zeros(20, np.bool_)
+    touch[[3, 3 + gap]] = True
+    assert ("1" in met(ev.rally(holds, other, 5), p=touch, q=np.ones(20, np.bool_))) is early
+    assert met(ev.rally(holds, other, 5), p="0111", q="1111") == "0000", "what lasts is one hit"
+
+
+def test_a_hit_of_a_rally_counts_with_what_must_be_between():
+    checker = ev.rally(holds, other, 1)
+    memory, counted = lanes(checker.start, 1), ""
+    for p, q in zip(bits("1001001001"), bits("0010000101"), strict=True):
+        memory, _ = checker.update(memory, {"p": np.array([p]), "q": np.array([q])}, np.zeros(1, np.int32))
+        counted += str(int(memory.number[0]))
+    assert counted == "0001111112", "the third came after nothing, and the last after two at once"
+
+
 def test_what_lasts_is_one_event():
     assert met(ev.rises(ev.now(holds)), p="1101") == "1001"
     assert met(ev.rises(ev.now(holds), before=True), p="1101") == "0001"
@@ -319,6 +336,7 @@ def everything() -> Trial:
     failures = (
         ev.count(ev.rises(pressed), 4, most=9),
         ev.once(ev.too_soon(ev.every(ev.now(holds), ev.recent(other, 2)), 1)),
+        ev.rally(lambda s: s["x"] > 0.97, holds, 1),
     )
     return Trial(ev.every(success, ev.never(ev.now(lambda s: s["x"] > 0.9999))), failures, ends_on_success=False)
 

@@ -117,10 +117,10 @@ class Starts:
 def state(drawn: Drawn) -> np.ndarray:
     """float64 [1 + 11 + 9]: the payload straight below the drone, everything at rest."""
     x, y, z = drawn.position
-    return np.concatenate([[0.0, x, y, z - BAR, 1.0, 0.0, 0.0, 0.0], _quat(*drawn.euler), np.zeros(9)])
+    return np.concatenate([[0.0, x, y, z - BAR, 1.0, 0.0, 0.0, 0.0], quat_of(*drawn.euler), np.zeros(9)])
 
 
-def _quat(roll: float, pitch: float, yaw: float) -> np.ndarray:
+def quat_of(roll: float, pitch: float, yaw: float) -> np.ndarray:
     """[4] wxyz of a rotation by roll about x, then pitch about y, then yaw about z, all of the world."""
     (cr, sr), (cp, sp), (cy, sy) = ((math.cos(a / 2), math.sin(a / 2)) for a in (roll, pitch, yaw))
     return np.array(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from evals.native import Native, TaskRow
-from evals.robotworld import courtyard, mug, payload, reverse_bay, stacking
+from evals.robotworld import courtyard, juggle, mug, payload, push_recovery, reverse_bay, stacking
 from evals.robotworld.contract import load
 
 SUITE = "robotworld"
 
 # Those that run, in the order in which they came.
-MODULES = (payload, stacking, mug, courtyard, reverse_bay)
+MODULES = (payload, stacking, mug, courtyard, reverse_bay, juggle, push_recovery)
 ROWS = tuple(TaskRow(SUITE, i, m.NAME, m.INSTRUCTION, m.GOAL, m.HORIZON) for i, m in enumerate(MODULES))
 
-# What a task of a group would need that is not here, and what one task needs beside that.
+# What all tasks of a group would need that is not here, and what one task needs beside that.
 LACKS = {
     "RoboDojo": "two ARX X5 arms and their collision-aware motion planner",
     "BEHAVIOR-1K": "the R1Pro robot and whole houses with sliced, dusty and frozen objects",
@@ -26,14 +26,12 @@ LACKS = {
     "Bench2Dex": "two UR5 arms with 20-joint hands",
     "Digit": "the Digit biped and its closed leg chains",
     "Flamingo": "the Flamingo robot, whose parameters are not public",
-    "Go2 Push": "the Unitree Go2",
     "OmniDrones": "a quadrotor under an inverted pendulum",
     "OmniIsaacGymEnvs": "the ANYmal quadruped and its rough terrain",
     "ReflexBench": "a Panda that carries a cup, and a launched ball",
     "Robot Lab": "the Unitree A1",
     "SteadyTray": "the Unitree G1 with delayed actuators and a tray",
     "TTRL": "the Booster T1 and table tennis",
-    "VolleyBots": "the Iris quadrotor and a bouncing ball",
     "Wheel-Legged": "a wheel-legged robot, whose parameters are not public",
     "Wheeled Quadruped": "a wheeled quadruped, whose parameters are not public",
 }
@@ -59,7 +57,7 @@ def listing() -> list[dict[str, Any]]:
     rows = []
     for c in load():
         here = runs.get(c.task)
-        lacks = [LACKS[c.group], *([LACKS_TOO[c.id]] if c.id in LACKS_TOO else [])]
+        lacks = [table[key] for table, key in ((LACKS, c.group), (LACKS_TOO, c.id)) if key in table]
         rows.append(
             {
                 "suite": SUITE,

@@ -1,0 +1,256 @@
+"""RobotWorld's tools, from the contracts of its tasks: `observe`, `drive`, `apply_action`, `move_eef` and its fellows.
+
+A command is checked first and then repeated for every step that was asked for, without a ramp. An episode is ended by
+its task or by the non-action budget (`evals.robotworld.budget`), never by a call, a text or a claim. What differs from
+the benchmark: poses of an arm are of our hand and in world axes, and an arm is servoed there by increments; a program
+observes numbers only; values are ideal, without a sensor's noise or delay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from evals.robotworld import budget
+from evals.robotworld.contract import Contract, contract
+from evals.servo import addresses, increments, rounded
+from mjx_bench.budgets import Spent
+from mjx_bench.fields import thaw
+from mjx_bench.policy import ACTION_DIMS, Observation
+from mjx_bench.task import Task
+from mjx_bench.tools import BadCall, History, Motion, Param, Told, Tool, Toolset, held
+
+NOTE = Param("text", "a short note on why", most=2000, default="")
+PROGRAM_STEPS = 250
+STEPS = (1, 50)  # of a call, where a contract leaves them to a planner
+# Full speed of the hand: gains, and metres and radians a control step along each axis.
+GAINS, MOST = (1.0, 1.0), (0.05, 0.5)
+UNBOUNDED = 100.0  # of actions without declared bounds
+
+BRIEF = """\
+You control a robot: {robot}. The simulation moves only while one of your calls is carried out. Action: {action}.
+{semantics}. Scaling: {scaling}. You observe: {observation}. Below your commands: {assistance}.
+A control step is 1/{hz:g} s, and the episode has {horizon}. The same command is repeated for every step of a call. Several
+calls in one reply are carried out one after the other. A bad call is refused and moves nothing. Neither a text nor a claim
+of success ends the episode. Calls and turns that execute no control step count against you: {consecutive} in a row{total}
+end it. A packet holds the current observation and up to four earlier ones, every second round."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Accounted:
+    """The benchmark's ledger as a budget and as its own account."""
+
+    ledger: budget.Ledger
+
+    def open(self) -> Accounted:
+        """See `mjx_bench.budgets.Budget.open`."""
+        return Accounted(budget.Ledger(self.ledger.limits))
+
+    @property
+    def stopped(self) -> str | None:
+        """See `mjx_bench.budgets.Account.stopped`."""
+        return self.ledger.stopped
+
+    def charge(self, spent: Spent) -> Accounted:
+        """See `mjx_bench.budgets.Account.charge`."""
+        kind: Literal["robot", "turn"] = "robot" if spent.kind == "call" else "turn"
+        return Accounted(budget.charge(self.ledger, budget.Event(kind, spent.steps, spent.turn)))
+
+    def told(self) -> Mapping[str, Any]:
+        """See `mjx_bench.budgets.Account.told`."""
+        limits = self.ledger.limits
+        found: dict[str, Any] = {"nonaction_in_a_row": self.ledger.consecutive, "nonaction_total": self.ledger.total}
+        return found | {"nonaction_limits": [limits.consecutive, limits.total]}
+
+    def record(self) -> Mapping[str, Any]:
+        """See `mjx_bench.budgets.Account.record`."""
+        return self.ledger.record()
+
+
+def toolset(task: Task) -> Toolset:
+    """The tools of a task, by its contract."""
+    rules = contract(task.name)
+    names, mode = rules.interface.tools, task.action_modes[0]
+    made = {tool.name: tool for tool in (_arm_tools(rules) if mode == "osc_pose" else _vector_tools(rules, mode))}
+    limits = budget.Limits.of(rules)
+    brief = BRIEF.format(
+        robot=rules.interface.robot,
+        action=rules.interface.action,
+        semantics=rules.interface.semantics.rstrip("."),
+        scaling=thaw(rules.interface.scaling),
+        observation=rules.interface.observation,
+        assistance=rules.interface.assistance,
+        hz=rules.interface.control_hz,
+        horizon=f"{task.horizon} of them",
+        consecutive=limits.consecutive,
+        total="" if limits.total is None else f", or {limits.total} in all,",
+    )
+    return Toolset(
+        name=f"robotworld-1 {rules.task}",
+        brief=brief,
+        tools=tuple(made[name] for name in names),
+        state=_STATES.get(mode, _arm_state)(task),
+        budget=Accounted(budget.Ledger(limits)),
+        cameras=task.scene.observed or task.scene.cameras,
+        image_size=512,
+        history=History(rounds=(0, 2, 4, 6, 8), packets=1),
+        one_call=False,
+        answer_ends=False,
+        rejection=None,
+        program_steps=PROGRAM_STEPS if rules.code_control else 0,
+    )
+
+
+def _steps(rules: Contract) -> Param:
+    low, high = rules.interface.steps_per_call or STEPS
+    return Param("integer", "control steps that the command is repeated for", low=low, high=high)
+
+
+def _vector_tools(rules: Contract, mode: str) -> list[Tool]:
+    """`observe`, and the one tool that takes the whole action."""
+    width = ACTION_DIMS[mode]
+    bounds = thaw(rules.interface.scaling).get("bounds")
+    low, high = bounds if isinstance(bounds, list) else (-1.0, 1.0) if bounds else (-UNBOUNDED, UNBOUNDED)
+    observe = Tool("observe", "Observe again; nothing moves.", {"note": NOTE}, lambda a, obs: Told())
+    if mode == "drive":
+        params = {
+            "speed": Param("number", "wheel speed; 1 is 3 m/s", -1.0, 1.0),
+            "steering": Param("number", "1 is 0.488 rad to the left", -1.0, 1.0),
+        }
+        params |= {"steps": _steps(rules), "note": NOTE}
+        use = lambda a, obs: held(np.array([a["speed"], a["steering"]]), a["steps"])  # noqa: E731
+        return [observe, Tool("drive", "Drive with this speed and steering.", params, use)]
+    params = {
+        "action": Param("numbers", rules.interface.action, low=low, high=high, length=width),
+        "steps": _steps(rules),
+        "note": NOTE,
+    }
+    return [
+        observe,
+        Tool("apply_action", "Hold this action.", params, lambda a, obs: held(a["action"], a["steps"])),
+    ]
+
+
+def _arm_tools(rules: Contract) -> list[Tool]:
+    """Absolute poses of the hand, and the gripper, alone and together."""
+    steps = _steps(rules)
+    position = Param("numbers", "x, y, z of the gripper, world metres; as it is if left out", length=3, default=None)
+    quat = Param(
+        "numbers", "w, x, y, z of the gripper, world, of length 1; as it is if left out", -1, 1, length=4, default=None
+    )
+    gripper = Param("number", "0 opens, 1 closes", low=0.0, high=1.0)
+    kept = dataclasses.replace(gripper, about="0 opens, 1 closes; as told last if left out", default=None)
+    return [
+        Tool("move_eef", "Move the gripper to a pose; its opening stays.", _named(position, quat, None, steps), _pose),
+        Tool("set_gripper", "Open or close; the arm stays.", _named(None, None, gripper, steps), _pose),
+        Tool("move_robot", "Both at once.", _named(position, quat, kept, steps), _pose),
+    ]
+
+
+def _named(position: Param | None, quat: Param | None, gripper: Param | None, steps: Param) -> dict[str, Param]:
+    named = {"position": position, "quaternion_wxyz": quat, "gripper_close": gripper, "steps": steps, "note": NOTE}
+    return {name: param for name, param in named.items() if param is not None}
+
+
+def _pose(a: Mapping[str, Any], obs: Observation) -> Motion:
+    position, quat, gripper = a.get("position"), a.get("quaternion_wxyz"), a.get("gripper_close")
+    if quat is not None and abs(float(np.linalg.norm(quat)) - 1.0) > 1e-3:
+        raise BadCall("values", "the quaternion's length must be 1")
+    to = obs.eef_pos[0].copy() if position is None else position
+    turn = obs.eef_quat[0].copy() if quat is None else quat / np.linalg.norm(quat)
+    grip = 0.0 if gripper is None else 1.0 if gripper >= 0.5 else -1.0
+    return Motion(a["steps"], lambda now, step: np.array([*increments(now, to, turn, GAINS, MOST), grip]))
+
+
+def _arm_state(task: Task) -> Callable[[Observation], Mapping[str, Any]]:
+    def state(obs: Observation) -> Mapping[str, Any]:
+        return {
+            "step": int(obs.step[0]),
+            "gripper_position_m": rounded(obs.eef_pos[0], 4),
+            "gripper_quaternion_wxyz": rounded(obs.eef_quat[0], 4),
+            "joint_positions_rad": rounded(obs.joint_pos[0], 4),
+            "gripper_opening_m": round(float(np.abs(obs.gripper_qpos[0]).sum()), 4),
+        }
+
+    return state
+
+
+def _car_state(task: Task) -> Callable[[Observation], Mapping[str, Any]]:
+    """Wheel speeds, steering angles, body gyro, roll and pitch, and what the servos were told last."""
+    places = addresses(task)
+
+    def state(obs: Observation) -> Mapping[str, Any]:
+        qpos, qvel = obs.qpos[0], obs.qvel[0]
+        w, x, y, z = qpos[3:7]
+        return {
+            "step": int(obs.step[0]),
+            "wheel_speeds_rad_s": rounded([qvel[places[f"spin_{name}"][1]] for name in ("fl", "fr", "rl", "rr")]),
+            "steering_rad": rounded([qpos[places[f"steering_{name}"][0]] for name in ("fl", "fr")], 4),
+            "gyro_rad_s": rounded(qvel[3:6], 4),
+            "roll_rad": round(float(np.arctan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))), 4),
+            "pitch_rad": round(float(np.arcsin(np.clip(2 * (w * y - z * x), -1.0, 1.0))), 4),
+            "servos_told": rounded(obs.ctrl[0]),
+        }
+
+    return state
+
+
+def _rotor_state(task: Task) -> Callable[[Observation], Mapping[str, Any]]:
+    """The drone's pose and velocities, and where task and payload or ball are from it."""
+    import mujoco
+
+    model = task.scene.load_spec().compile()
+    data, body = mujoco.MjData(model), model.body(task.scene.robot.hand_body).id
+    entities = list(task.scene.entities)
+
+    def state(obs: Observation) -> Mapping[str, Any]:
+        data.qpos, data.qvel = obs.qpos[0], obs.qvel[0]
+        mujoco.mj_forward(model, data)
+        spin = np.zeros(6)
+        mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_BODY, body, spin, 0)
+        turn = data.xmat[body].reshape(3, 3)
+        drone = data.xpos[body]
+        found: dict[str, Any] = {
+            "step": int(obs.step[0]),
+            "quaternion_wxyz": rounded(data.xquat[body], 4),
+            "linear_velocity_m_s": rounded(spin[3:], 4),
+            "angular_velocity_rad_s": rounded(spin[:3], 4),
+            "heading": rounded(turn[:, 0], 4),
+            "up": rounded(turn[:, 2], 4),
+            "rotors_told": rounded(obs.ctrl[0], 4),
+        }
+        for i, name in enumerate(entities):
+            found[f"{name}_minus_drone_m"] = rounded(obs.entity_pos[0, i] - drone, 4)
+        return found
+
+    return state
+
+
+def _joint_state(task: Task) -> Callable[[Observation], Mapping[str, Any]]:
+    """Body velocities and projected gravity, joints and their velocities, and what they were told last."""
+
+    def state(obs: Observation) -> Mapping[str, Any]:
+        w, x, y, z = obs.qpos[0, 3:7]
+        down = [-2 * (x * z - w * y), -2 * (y * z + w * x), -(1 - 2 * (x * x + y * y))]
+        return {
+            "step": int(obs.step[0]),
+            "linear_velocity_m_s": rounded(obs.qvel[0, :3], 4),
+            "angular_velocity_rad_s": rounded(obs.qvel[0, 3:6], 4),
+            "projected_gravity": rounded(down, 4),
+            "joint_positions_rad": rounded(obs.qpos[0, 7:], 4),
+            "joint_velocities_rad_s": rounded(obs.qvel[0, 6:], 4),
+            "targets_told": rounded(obs.ctrl[0], 4),
+        }
+
+    return state
+
+
+_STATES: Mapping[str, Callable[[Task], Callable[[Observation], Mapping[str, Any]]]] = {
+    "osc_pose": _arm_state,
+    "drive": _car_state,
+    "rotors": _rotor_state,
+    "posture": _joint_state,
+}
