@@ -1,0 +1,97 @@
+"""What an agent reads: observation packets, its own replies and their answers, with old pictures taken out.
+
+A packet is delivered whenever the robot has answered; a turn that only held text gets the last one again. Which rounds
+a packet holds and how long pictures stay is the benchmark's (`tools.History`); text always stays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjx_bench.agent import Message, Picture, Reply
+from mjx_bench.tools import History
+
+REMOVED = "[picture of {} removed]"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Round:
+    """One observation.
+
+    Attributes:
+      number: from 0; step: control steps executed before it.
+      state: what may be read of it; pictures: camera to uint8 [H, W, 3].
+    """
+
+    number: int
+    step: int
+    state: Mapping[str, Any]
+    pictures: Mapping[str, np.ndarray]
+
+
+class Conversation:
+    """Grows by packets and replies.
+
+    Args:
+      system: what is said once, at the beginning.
+      history: of the benchmark.
+    """
+
+    def __init__(self, system: str, history: History) -> None:
+        self._history = history
+        self._messages = [Message("system", (system,))]
+        self._packets: list[int] = []  # where in the messages they are
+        self._rounds: list[Round] = []
+
+    def observe(self, step: int, state: Mapping[str, Any], pictures: Mapping[str, np.ndarray]) -> None:
+        """Takes in a new observation, as the next round."""
+        number = len(self._rounds)
+        self._rounds.append(Round(number, step, state, pictures))
+        # What no later packet can hold is let go of.
+        oldest = number - max(self._history.rounds)
+        self._rounds[:] = [r if r.number >= oldest else dataclasses.replace(r, pictures={}) for r in self._rounds]
+
+    def deliver(self, told: Mapping[str, Any], note: str = "") -> None:
+        """Adds the packet of the newest round.
+
+        Args:
+          told: what is said beside: of budgets.
+          note: a line before it.
+        """
+        newest = self._rounds[-1].number
+        parts: list[str | Picture] = [note] if note else []
+        for back in self._history.rounds:
+            if back > newest:
+                continue
+            at = self._rounds[newest - back]
+            kind = "CURRENT" if back == 0 else "HISTORY"
+            label = f"{kind} round {at.number}, step {at.step}"
+            parts.append(f"{label}: {json.dumps({**at.state, **(told if back == 0 else {})})}")
+            parts += [Picture(camera, f"{label}, camera {camera}", image) for camera, image in at.pictures.items()]
+        self._packets.append(len(self._messages))
+        self._messages.append(Message("user", tuple(parts)))
+
+    def reply(self, reply: Reply) -> None:
+        """Adds what the agent said."""
+        parts = (reply.text,) if reply.text else ()
+        self._messages.append(Message("assistant", parts, reply.calls, extra=reply.extra))
+
+    def answer(self, call_id: str, feedback: Mapping[str, Any]) -> None:
+        """Adds the answer to a call."""
+        self._messages.append(Message("tool", (json.dumps(feedback),), call_id=call_id))
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """As the agent may read them now."""
+        kept = set(self._packets[len(self._packets) - self._history.packets :])
+        return [m if i in kept or m.role != "user" else _without_pictures(m) for i, m in enumerate(self._messages)]
+
+
+def _without_pictures(message: Message) -> Message:
+    parts = tuple(REMOVED.format(p.label) if isinstance(p, Picture) else p for p in message.parts)
+    return dataclasses.replace(message, parts=parts)

@@ -1,0 +1,66 @@
+"""`mjx-bench agent`: mistakes in one line, what would be given, and a run that goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mjx_bench.records import load_run
+from scripts import cli
+
+RUN = ["agent", "--suite", "robotworld", "--task", "drone_payload_hover"]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ([*RUN, "--agent", "scriptd"], "unknown agent 'scriptd'; did you mean scripted"),
+        ([*RUN, "--agent", "openai:"], "agent 'openai' needs a model"),
+        ([*RUN, "--agent", "openai:tiny"], "set OPENAI_API_KEY"),
+        ([*RUN, "--agent", "code:/nowhere.py"], "cannot read the program"),
+        ([*RUN, "--agent", "json:loads"], "give module:factory"),
+        ([*RUN, "--agent", "json:JSONDecoder"], "expected the members of mjx_bench.agent.Agent"),
+        ([*RUN, "--agent", "scripted", "--instances", "0"], "--instances 0 is too small"),
+        ([*RUN[:3], "--task", "drone_payload_hove", "--agent", "scripted"], "did you mean drone_payload_hover"),
+        (["agent", "--suite", "robotwrld", "--task", "0", "--agent", "scripted"], "did you mean robotworld"),
+    ],
+)
+def test_mistakes_are_one_line(
+    args: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    assert cli.main([*args, "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_would_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    args = ["agent", "--suite", "roboquest", "--task", "search_room_open", "--agent", "scripted", "--dry-run"]
+    assert cli.main([*args, "--out", str(tmp_path / "out")]) == 0
+    text = capsys.readouterr().out
+    assert "wait(gripper, ticks): Hold arm and base." in text
+    assert "at most 40000 control steps" in text
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_program_flies_by_the_command_and_a_second_call_has_nothing_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "rise.py"
+    # A little more than it weighs, however the lag has the rotors.
+    file.write_text("def act(observation, memory, step, left):\n    return [0.2] * 4\n")
+    args = [*RUN, "--agent", f"code:{file}", "--out", str(tmp_path / "out")]
+    assert cli.main(args) == 0
+    assert "code:rise.py" in capsys.readouterr().out
+    (record,) = load_run(tmp_path / "out").records
+    assert (
+        record.n_queries == len(json.loads((next((tmp_path / "out" / "agent").iterdir())).read_text())["events"]) // 3
+    )
+    before = (tmp_path / "out" / "records.jsonl").read_bytes()
+    assert cli.main(args) == 0
+    assert (tmp_path / "out" / "records.jsonl").read_bytes() == before

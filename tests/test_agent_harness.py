@@ -1,0 +1,215 @@
+"""An agent's episode: what a call does, what a bad one costs, what ends it, and what is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from evals.roboquest.tools import REJECTION
+from evals.robotworld.budget import CONSECUTIVE
+from evals.toolsets import toolset_of
+from mjx_bench.agent import Picture, Reply, ToolCall, Turn
+from mjx_bench.agents.harness import AGAIN
+from mjx_bench.agents.lane import Lane
+from mjx_bench.budgets import Decisions
+from mjx_bench.tools import BadCall, Motion, Told, Tool
+from tests.agent_plays import DRONE, HALF, ROOM, Says, call, play
+
+GO = call("apply_action", HALF | {"steps": 2})
+STOP = call("stop")
+HERE = [-0.1, 0.0, 1.1]
+
+
+@pytest.fixture(scope="module")
+def drone() -> Iterator[Lane]:
+    with Lane(DRONE, "c") as lane:
+        yield lane
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[Lane]:
+    with Lane(ROOM, "c") as lane:
+        yield lane
+
+
+def test_a_call_moves_so_many_steps_and_its_agent_sees_the_next_state(drone: Lane):
+    agent = Says(GO, GO, call("apply_action", HALF | {"steps": 50}))
+    played = play(drone, agent)
+    assert [f["steps"] for f in played.feedback()[:3]] == [2, 2, 50]
+    assert drone.episode.query_steps[:3] == [0, 2, 4]
+    states = [json.loads(t.messages[-1].text.partition(": ")[2].partition("\n")[0]) for t in agent.turns[:3]]
+    assert [s["step"] for s in states] == [0, 2, 4]
+    assert states[0]["linear_velocity_m_s"] != states[1]["linear_velocity_m_s"]
+
+
+def test_a_motion_ends_where_it_says_and_adds_what_is_left(room: Lane):
+    def use(a, obs):
+        return Motion(5, lambda now, step: np.zeros(7) if step < 3 else "reached", residual=lambda now: {"left": 0.5})
+
+    told = Tool("look", "Look.", {}, lambda a, obs: Told({"seen": 3}))
+    toolset = dataclasses.replace(toolset_of(ROOM), tools=(Tool("go", "Go.", {}, use), told, *toolset_of(ROOM).tools))
+    played = play(room, Says(call("go"), call("look"), STOP), toolset)
+    assert played.feedback()[0] == {"accepted": True, "steps": 3, "stopped": "reached", "left": 0.5}
+    assert played.feedback()[1] == {"accepted": True, "steps": 0, "seen": 3}
+    assert room.episode.reason == "declared_stop"
+
+
+ARM = {"position_world_m": HERE}
+BAD = {
+    "unknown tool": ("fly", {}, "fields"),
+    "missing argument": ("arm", {"ticks": 3}, "fields"),
+    "extra argument": ("arm", {**ARM, "speed": 1.0}, "fields"),
+    "no object": ("arm", [1, 2], "fields"),
+    "NaN": ("arm", {"position_world_m": [0.0, math.nan, 1.0]}, "values"),
+    "infinite": ("arm", {"position_world_m": [0.0, math.inf, 1.0]}, "values"),
+    "an integer of 400 digits": ("arm", {"position_world_m": [10**400, 0.0, 1.0]}, "values"),
+    "boolean": ("arm", {"position_world_m": [0.0, True, 1.0]}, "values"),
+    "text": ("arm", {"position_world_m": [0.0, "0", 1.0]}, "values"),
+    "short list": ("arm", {"position_world_m": [0.0, 1.0]}, "values"),
+    "out of the envelope": ("arm", {"position_world_m": [0.0, 7.0, 1.0]}, "values"),
+    "too low": ("arm", {"position_world_m": [0.0, 0.0, 0.2]}, "values"),
+    "quaternion": ("arm", {**ARM, "quaternion_xyzw": [0.0, 0.0, 0.0, 0.9]}, "values"),
+    "no ticks": ("arm", {**ARM, "ticks": 0}, "values"),
+    "too many ticks": ("wait", {"ticks": 201}, "values"),
+    "half a tick": ("wait", {"ticks": 1.5}, "values"),
+    "gripper": ("wait", {"gripper": 1.01}, "values"),
+    "nested": ("wait", {"ticks": {"a": [1]}}, "values"),
+    "null": ("wait", {"ticks": None}, "values"),
+}
+
+
+def test_a_bad_call_costs_a_decision_and_moves_nothing(room: Lane):
+    digests: list[str] = []
+
+    def bad(name, arguments):
+        def say(turn: Turn) -> Reply:
+            digests.append(room.digest())
+            return call(name, arguments)
+
+        return say
+
+    agent = Says(*(bad(name, given) for name, given, _ in BAD.values()), bad("stop", {}))
+    played = play(room, agent)
+    assert len(set(digests)) == 1, "the state is the same to the bit, whatever was asked"
+    # One thing is said of all of them, so that nothing can leak; the cause stands in the transcript alone.
+    assert played.feedback()[:-1] == [{"accepted": False, "steps": 0, "error": REJECTION}] * len(BAD)
+    refused = [event["cause"] for event in played.events if event["event"] == "refused"]
+    assert refused == [cause for _, _, cause in BAD.values()]
+    left = [json.loads(t.messages[-1].text.partition(": ")[2])["decisions_left"] for t in agent.turns]
+    assert left == [200 - i for i in range(len(BAD) + 1)]
+    assert played.transcript.summary["refused"] == {"fields": 4, "values": len(BAD) - 4}
+
+
+def test_two_calls_at_once_are_none_where_one_is_wanted(room: Lane):
+    two = Reply((ToolCall("a", "wait", {}), ToolCall("b", "wait", {})))
+    agent = Says(two, STOP)
+    played = play(room, agent)
+    assert room.episode.step == 0
+    assert [event["cause"] for event in played.events if event["event"] == "refused"] == ["calls", "calls"]
+    answers = [m for m in agent.turns[1].messages if m.role == "tool"]
+    assert [m.call_id for m in answers] == ["a", "b"], "every call is answered"
+
+
+def test_calls_of_a_reply_run_in_turn_where_several_may_be(drone: Lane):
+    several = Reply((*GO.calls, ToolCall("b", "apply_action", {"action": [2.0] * 4, "steps": 1}), *GO.calls))
+    ends = Says(several, call("observe"))
+    played = play(drone, ends)
+    assert [f["steps"] for f in played.feedback()[:3]] == [2, 0, 2]
+    assert "action[0] must be within -1 and 1" in played.feedback()[1]["error"]
+
+
+def test_idling_ends_by_the_ledger_and_not_by_text(drone: Lane):
+    agent = Says(GO, Reply(text="I have done it."), call("observe"))
+    played = play(drone, agent)
+    # One unit for the empty turn, then one for each call that executes nothing.
+    assert (drone.episode.verdict, drone.episode.reason) == ("timeout", CONSECUTIVE)
+    budget = played.transcript.summary["budget"]
+    assert (budget["consecutive"], budget["kinds"]["empty_turn"], budget["kinds"]["robot_zero"]) == (15, 1, 14)
+    assert len(agent.turns) == 1 + 15
+    # The text got the last packet again, and a word that the episode goes on.
+    before, again = (turn.messages[-1].text.partition('"nonaction')[0] for turn in agent.turns[1:3])
+    assert again == f"{AGAIN}\n{before}"
+    assert "round 1, step 2" in before
+
+
+def test_a_text_ends_where_the_benchmark_says_so(room: Lane):
+    play(room, Says(Reply(text="Done.")))
+    assert (room.episode.verdict, room.episode.reason, room.episode.step) == ("timeout", "provider_final_answer", 0)
+
+
+def test_decisions_run_out(room: Lane):
+    toolset = dataclasses.replace(toolset_of(ROOM), budget=Decisions(3))
+    played = play(room, Says(call("wait", {"ticks": 2})), toolset)
+    assert (room.episode.verdict, room.episode.reason) == ("timeout", "model_response_budget")
+    assert (room.episode.step, played.transcript.summary["turns"]) == (6, 3)
+
+
+def test_an_answer_that_is_not_whole_is_not_carried_out_and_scores_nothing(room: Lane):
+    cut = dataclasses.replace(call("wait"), ending="cut_off")
+    play(room, Says(cut))
+    assert (room.episode.verdict, room.episode.step) == ("void", 0)
+    play(room, Says(dataclasses.replace(cut, ending="refused")))
+    assert (room.episode.verdict, room.episode.reason) == ("timeout", "provider_refusal")
+
+
+def test_an_agent_that_raises_voids_its_own_episode(room: Lane):
+    def fails(turn: Turn) -> Reply:
+        raise RuntimeError("no idea")
+
+    play(room, Says(call("wait", {"ticks": 1}), fails))
+    assert (room.episode.verdict, room.episode.reason) == ("void", "agent raised RuntimeError: no idea")
+
+
+def test_a_fault_of_a_tool_voids_and_tells_its_agent_nothing(room: Lane):
+    def broken(a, obs):
+        raise ZeroDivisionError(f"the red block is at {obs.entity_pos[0, 0]}")
+
+    toolset = dataclasses.replace(toolset_of(ROOM), tools=(Tool("go", "Go.", {}, broken),))
+    played = play(room, Says(call("go")), toolset)
+    assert room.episode.verdict == "void"
+    assert played.feedback() == [{"accepted": False, "steps": 0, "error": "the call could not be carried out"}]
+
+
+def test_a_tool_may_refuse_what_it_cannot_do(drone: Lane):
+    def refuses(a, obs):
+        raise BadCall("refused", "there is no way there")
+
+    toolset = dataclasses.replace(toolset_of(DRONE), tools=(Tool("go", "Go.", {}, refuses),))
+    played = play(drone, Says(call("go")), toolset)
+    assert played.feedback()[0]["error"] == "there is no way there"
+    assert played.transcript.summary["refused"] == {"refused": 15}
+
+
+def test_an_agent_reads_no_state_but_its_own(room: Lane):
+    agent = Says(call("wait", {"ticks": 1}), STOP)
+    play(room, agent)
+    assert all(turn.observation is None for turn in agent.turns)
+    said = "".join(m.text for t in agent.turns for m in t.messages)
+    assert "block" not in said.replace(ROOM.instruction, "")
+    assert "progress" not in said
+
+
+def test_packets_hold_rounds_and_old_pictures_go(monkeypatch: pytest.MonkeyPatch, drone: Lane, room: Lane):
+    shown = {"front": np.zeros((4, 4, 3), np.uint8)}
+    for lane in (drone, room):
+        monkeypatch.setattr(lane, "pictures", lambda: shown)
+    agent = Says(*[call("observe")] * 9, sees=True)
+    play(drone, agent)
+    newest = agent.turns[9].messages[-1]
+    labels = [part.label for part in newest.parts if isinstance(part, Picture)]
+    assert [label.split(",")[0] for label in labels] == [
+        "CURRENT round 9", *(f"HISTORY round {r}" for r in (7, 5, 3, 1))
+    ]  # fmt: skip
+    older = [m for m in agent.turns[9].messages[:-1] if m.role == "user"]
+    assert not [p for m in older for p in m.parts if isinstance(p, Picture)]
+    assert "[picture of CURRENT round 8" in older[-1].text
+
+    agent = Says(*[call("wait", {"ticks": 1})] * 4, STOP, sees=True)
+    play(room, agent)
+    users = [m for m in agent.turns[4].messages if m.role == "user"]
+    assert [sum(isinstance(p, Picture) for p in m.parts) for m in users] == [0, 0, 0, 1, 1]
