@@ -39,10 +39,16 @@ def _roboquest() -> Native:
     return SOURCE
 
 
+def _robot_agent_bench() -> Native:
+    from evals.robot_agent_bench.tasks import SOURCE
+
+    return SOURCE
+
+
 # What a source offers: suites(), variant_suites(), task_table(suite), load_task(suite, index, seeds),
 # build(tasks, seeds, progress, workers), and for cases that name one of its suites load_case(case, seeds),
 # missing_source(case), prepare(cases, workers, progress).
-_SOURCES: tuple[Callable[[], Any], ...] = (_libero, _tabletop, _robotworld, _roboquest)
+_SOURCES: tuple[Callable[[], Any], ...] = (_libero, _tabletop, _robotworld, _roboquest, _robot_agent_bench)
 
 
 # Forms of a scene, the source's own first.

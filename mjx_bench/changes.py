@@ -2,7 +2,7 @@
 
 What an operation does to a simulator is not here. An operation is checked completely when a manifest is loaded, so that
 a mistake in the last of a thousand cases shows before the first one runs. Fields and values: sections 2.1 to 2.9 of the
-LIBERO-MAX format.
+LIBERO-MAX format; `move_along` and `vary_lighting`, which take time, are our own.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ class Change:
 
     @property
     def parts(self) -> tuple[Mapping[str, Any], ...]:
-        """The objects that name entities: one each distractor, otherwise the fields themselves."""
-        return self.fields["placements"] if self.operation == "insert_distractors" else (self.fields,)
+        """The objects that name entities: one each distractor or track, otherwise the fields themselves."""
+        return self.fields[_PARTS[self.operation]] if self.operation in _PARTS else (self.fields,)
 
     def entities(self) -> Iterator[tuple[str, str]]:
         """Yields (dotted field, entity name) for every entity that must exist in the scene.
 
         `support_entity` is left out: it is informational and may name the floor or a table.
         """
-        many = self.operation == "insert_distractors"
+        many = _PARTS.get(self.operation)
         for i, part in enumerate(self.parts):
             for key in ("object", "relative_to", "path_target"):
                 if key in part:
-                    yield (f"placements[{i}].{key}" if many else key), part[key]
+                    yield (f"{many}[{i}].{key}" if many else key), part[key]
 
     def needs_initial_height(self) -> Iterator[str]:
         """Yields the objects that are put back at the height they had when `remove_object` took them away."""
@@ -155,6 +155,35 @@ def _set_visual_theme(r: Reader) -> None:
     r.vector("rgb_multiplier", 3, low=0)
 
 
+def _move_along(r: Reader) -> None:
+    """Entities that move along paths of their own, as if carried: `step` counts control steps from the event."""
+    names: list[str] = []
+    for i, track in enumerate(r.items("tracks", at_least=1)):
+        t = Reader(track, r.where, f"{r.path}.tracks[{i}]".lstrip("."))
+        names.append(t.text("object"))
+        if names.index(names[i]) != i:
+            t.fail("object", f"a different object from track {names.index(names[i])}")
+        t.text("relative_to")
+        last = -1
+        for j, point in enumerate(t.items("points", at_least=2)):
+            p = Reader(point, r.where, f"{t.path}.points[{j}]")
+            last = p.integer("step", low=last + 1)
+            p.vector("offset_m", 3)
+            p.finish()
+        t.finish()
+    r.integer("grasp_step", low=0, default=None)
+
+
+def _vary_lighting(r: Reader) -> None:
+    """Light that goes through phases, each a scale of the scene's own light for some control steps, once or for ever."""
+    for i, phase in enumerate(r.items("phases", at_least=1)):
+        p = Reader(phase, r.where, f"{r.path}.phases[{i}]".lstrip("."))
+        p.integer("steps", low=1)
+        p.number("scale", low=0)
+        p.finish()
+    r.flag("repeat")
+
+
 def _replace_instruction(r: Reader) -> None:
     r.text("instruction")
     for i, atom in enumerate(r.items("alternate_goal", at_least=1)):
@@ -179,9 +208,13 @@ OPERATIONS: dict[str, Callable[[Reader], None]] = {
     "remove_object": _remove_object,
     "set_sensor_corruption": _set_sensor_corruption,
     "set_visual_theme": _set_visual_theme,
+    "move_along": _move_along,
+    "vary_lighting": _vary_lighting,
     "replace_instruction": _replace_instruction,
     "cancel_instruction": _cancel_instruction,
 }
+# Operations of many parts, and the field that holds them.
+_PARTS = {"insert_distractors": "placements", "move_along": "tracks"}
 INSTRUCTION_OPERATIONS = ("replace_instruction", "cancel_instruction")
 
 # The operation of every event name that a manifest may use.
@@ -199,6 +232,8 @@ EVENT_OPERATION = {
     "instruction_target_update": "replace_instruction",
     "instruction_receptacle_update": "replace_instruction",
     "task_cancel": "cancel_instruction",
+    "target_carried": "move_along",
+    "illumination_alternation": "vary_lighting",
 }
 
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from mjx_bench import memories
 from mjx_bench.errors import BenchError
-from mjx_bench.evidence import Checker, every, now, once, order, previous, total
+from mjx_bench.evidence import Checker, every, now, once, order, previous, rally, total
 from mjx_bench.judged import Judged
 from mjx_bench.predicates import Test, compile_atom, compile_goal, compile_measure
+from mjx_bench.scoring import any_of, scoring_of
 from mjx_bench.signals import SignalIndex, Signals
 from mjx_bench.task import GOAL_ALONE, Atom, Covered, Crossing, Rules, Scene, Task
 from mjx_bench.types import Verdict
@@ -31,7 +32,7 @@ class Standing(NamedTuple):
     Attributes:
       run: steps in a row, up to the last, after which the goal held, and all stages were behind.
       stage: how many of the stages are.
-      memory: of the events: float32 [B, MEMORY], or so many scalars.
+      memory: of the events and the score: float32 [B, MEMORY], or so many scalars.
       ended: what ended the episode before its horizon; nothing changes any more then.
       success: whether the rules are met if the episode ends here.
       progress: in [0, 1].
@@ -45,8 +46,10 @@ class Standing(NamedTuple):
     progress: Any
 
 
-# Numbers that events may remember; more than any task has needed.
+# Numbers that events and the score may remember; more than any task has needed.
 MEMORY = 8
+# A score from which on all of it is there, for rounding alone.
+WHOLE = 1.0 - 1e-6
 START = Standing(
     np.int32(0), np.int32(0), (np.float32(0.0),) * MEMORY, np.int32(RUNNING), np.bool_(False), np.float32(0.0)
 )
@@ -76,16 +79,26 @@ class Judge:
         self._goal = conjunction(goal)
         self._submit = conjunction(rules.submit) if rules.submit else None
         self._failures = [compile_atom(atom, scene, index) for atom in rules.failures]
-        wanted, unwanted = ((), ()) if rules.score is None else (rules.score.wanted, rules.score.unwanted)
-        self._wanted, self._unwanted = [*map(conjunction, wanted)], [*map(conjunction, unwanted)]
+        self._score = None if rules.score is None else scoring_of(rules.score, scene, index)
         self._stages = order(*map(conjunction, rules.stages))
         self._events = every(*(_happening(event, scene, index) for event in rules.events)) if rules.events else None
-        if self._events is not None and len(memories.leaves(self._events.start)) > MEMORY:
-            raise BenchError(f"{len(rules.events)} events remember more than {MEMORY} numbers; ask for fewer")
+        self._rally = None
+        if rules.hits is not None:
+            touch, between = conjunction(rules.hits.touch), conjunction(rules.hits.between)
+            self._rally = rally(touch, between, rules.hits.apart)
+        wanted = () if rules.finds is None else (*goal, *rules.finds.others)
+        self._finds, self._wanted = [compile_atom(atom, scene, index) for atom in wanted], len(goal)
+        checkers = (self._events, self._score, self._rally)
+        remembered = tuple(() if checker is None else checker.start for checker in checkers)
+        remembered = (*remembered, (np.bool_(False),) * len(self._finds))
+        if len(memories.leaves(remembered)) > MEMORY:
+            raise BenchError(f"events, the score, hits and finds remember more than {MEMORY} numbers; ask for fewer")
+        self._remembered, self._remembers = remembered, bool(memories.leaves(remembered))
         ends = [*self._failures, *([] if self._submit is None else [self._submit])]
-        if rules.hold is None and self._submit is None and not rules.stages and not rules.events:
+        remembering = rules.stages or rules.events or rules.hits or rules.finds
+        if rules.hold is None and self._submit is None and not remembering:
             ends.append(self._goal)
-        self.over = _any(ends) if ends else None
+        self.over = any_of(ends) if ends else None
 
     def update(self, standing: Standing, signals: Signals) -> Standing:
         """How lanes stand after one more step.
@@ -100,38 +113,48 @@ class Judge:
         if self.rules.stages:
             stage, ready = self._stages.update(stage, signals, None)
             holds = holds & ready
-        memory = standing.memory
+        nothing = ((), (), (), ())
+        events, scored, hits, found = memories.unpack(standing.memory, self._remembered) if self._remembers else nothing
         if self._events is not None:
-            before = memories.unpack(memory, self._events.start)
-            after, happened = self._events.update(before, signals, None)
-            memory, holds = memories.pack(after, memory), holds & happened
+            events, happened = self._events.update(events, signals, None)
+            holds = holds & happened
+        progress, spent = holds, None
+        if self.rules.finds is not None:
+            found = tuple(was | test(signals) for was, test in zip(found, self._finds, strict=True))
+            share = sum(found[: self._wanted]) / np.float32(self._wanted)
+            holds, progress = share >= WHOLE, share
+            spent = ~holds & (sum(flag * np.int32(1) for flag in found) >= self.rules.finds.most)
+        if self._score is not None:
+            scored, progress = self._score.update(scored, signals)
+            if self.rules.whole:
+                holds = holds & (progress >= WHOLE)
         run = numpy.where(holds, standing.run + 1, 0)
         success = holds if self.rules.hold is None else run >= self.rules.hold
+        early: Any = None
+        if self._rally is not None and self.rules.hits is not None:
+            hits, early = self._rally.update(hits, signals, None)
+            enough = hits.number >= self.rules.hits.least
+            success, progress = success & enough, progress if self._score is not None else progress & enough
+        memory = memories.pack((events, scored, hits, found), standing.memory) if self._remembers else standing.memory
         ended = numpy.zeros_like(standing.ended)
         if self._submit is not None:
             submitted = self._submit(signals)
             ended = numpy.where(submitted, SUBMITTED, ended)
             success = success & submitted
+        if spent is not None:
+            ended = numpy.where(spent, FAILED + len(self._failures) + 1, ended)
+        if early is not None:
+            ended = numpy.where(early, FAILED + len(self._failures), ended)
         for i, failed in reversed([*enumerate(self._failures)]):
             ended = numpy.where(failed(signals), FAILED + i, ended)
         success = success & (ended < FAILED)
-        new = Standing(run, stage, memory, ended, success, self._progress(signals, holds))
+        new = Standing(run, stage, memory, ended, success, progress)
         result: Standing = memories.where(standing.ended != RUNNING, standing, new)
         return result
 
     def step(self, standing: Standing, signals: Signals, lane: int) -> Standing:
         """How one episode stands after one more step, whose signals are in row `lane`."""
         return unstack(self.update(stack([standing]), signals.take(slice(lane, lane + 1))))[0]
-
-    def _progress(self, signals: Signals, holds: Any) -> Any:
-        score = self.rules.score
-        if score is None:
-            return holds
-        share = sum(test(signals) * np.float32(1.0 / len(self._wanted)) for test in self._wanted)
-        if not self._unwanted:
-            return share
-        less = np.float32(score.deduction) * _any(self._unwanted)(signals)
-        return share.__array_namespace__().clip(share - less, 0.0, 1.0)
 
     def end(self, standing: Standing, *, at_horizon: bool) -> tuple[Verdict, str] | None:
         """How one episode ended, and why; None while it goes on.
@@ -141,12 +164,21 @@ class Judge:
           at_horizon: there are no more steps.
         """
         if standing.ended >= FAILED:
-            return Verdict.FAILURE, str(self.rules.failures[int(standing.ended) - FAILED])
+            return Verdict.FAILURE, self._failure(int(standing.ended) - FAILED)
         if standing.ended == SUBMITTED:
             return (Verdict.SUCCESS, "submit") if standing.success else (Verdict.FAILURE, "submit: goal not reached")
         if standing.success and (at_horizon or self.rules.at_once or self.rules.hold is None):
             return Verdict.SUCCESS, "goal"
         return (Verdict.TIMEOUT, "horizon") if at_horizon else None
+
+    def _failure(self, number: int) -> str:
+        if number < len(self._failures):
+            return str(self.rules.failures[number])
+        if number > len(self._failures):
+            assert self.rules.finds is not None
+            return f"{self.rules.finds.most} different things found, and not all that were wanted"
+        assert self.rules.hits is not None
+        return f"hit no more than {self.rules.hits.apart} steps after the one before"
 
 
 def judge_of(task: Task | Judged, index: SignalIndex) -> Judge | None:
@@ -182,15 +214,3 @@ def _happening(event: Crossing | Covered, scene: Scene, index: SignalIndex) -> C
     speed, period = compile_measure(event.speed, scene, index), np.float32(event.period)
     when = compile_goal(event.when, scene, index)[1]
     return total(lambda s: speed(s) * period, when, event.least)
-
-
-def _any(tests: Sequence[Test]) -> Test:
-    """The disjunction of tests, at least one."""
-
-    def one(signals: Signals) -> Any:
-        result = tests[0](signals)
-        for test in tests[1:]:
-            result = result | test(signals)
-        return result
-
-    return one

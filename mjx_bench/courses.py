@@ -120,6 +120,20 @@ def _beyond(a: str, b: str, scene: Scene, index: SignalIndex) -> Measure:
     return out
 
 
+def _out_of(a: str, b: str, scene: Scene, index: SignalIndex) -> Measure:
+    one, other = index.region(a), index.region(b)
+    half, room = (np.array(scene.regions[name].half_size, np.float32) for name in (a, b))
+    corners = np.stack(np.meshgrid(*([-1.0, 1.0],) * 3, indexing="ij"), -1).reshape(8, 3).astype(np.float32) * half
+
+    def out(s: Signals) -> Any:
+        across = (s.region_mat[:, one, None] * corners[None, :, None]).sum(-1)  # [B, 8, 3]
+        d = across + (s.region_pos[:, one] - s.region_pos[:, other])[:, None]
+        local = (d[..., None] * s.region_mat[:, other, None]).sum(-2)
+        return (abs(local) - room).max(-1).max(-1)
+
+    return out
+
+
 def _side(a: str, b: str, scene: Scene, index: SignalIndex) -> Measure:
     one, other = index.region(a), index.region(b)
 
@@ -136,6 +150,7 @@ def _side(a: str, b: str, scene: Scene, index: SignalIndex) -> Measure:
 #   below(a, *road): metres that a is lower than the road where it is nearest.
 #   gap(a, b): metres between two rectangles along the axis that separates them most; below 0 where they overlap.
 #   beyond(a, b): metres by which the corner of a that is farthest out lies outside b; below 0 where all lie inside.
+#   out_of(a, b): the same of boxes, in all three of b's axes.
 #   side(a, b): metres from b to a along the y axis of b.
 ON_GROUND: dict[str, tuple[int | None, Callable[..., Measure]]] = {
     "facing": (2, _facing),
@@ -145,5 +160,6 @@ ON_GROUND: dict[str, tuple[int | None, Callable[..., Measure]]] = {
     "below": (None, _below),
     "gap": (2, _gap),
     "beyond": (2, _beyond),
+    "out_of": (2, _out_of),
     "side": (2, _side),
 }

@@ -26,6 +26,7 @@ class Episode:
       carry: the policy's memory after the last query.
       pending: [n, A] actions still to execute, before the next query.
       policy_seed: of its case, as the manifest has it; None where there are no cases.
+      instance: index of the initial state that it began with.
       settle: control steps of `pending` that belong to the settling phase, before the policy acts.
       stored_chunks: query step to [H, A]; a chunk recorded earlier is executed instead of a new one.
       step: policy steps executed.
@@ -45,6 +46,7 @@ class Episode:
     carry: Any
     pending: np.ndarray
     policy_seed: int | None = None
+    instance: int | None = None
     settle: int = 0
     stored_chunks: Mapping[int, np.ndarray] = dataclasses.field(default_factory=dict)
     step: int = 0

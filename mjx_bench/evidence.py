@@ -5,7 +5,7 @@ A checker reads samples: `Signals`, or anything else whose arrays have lanes alo
 
   what holds now            now, exactly
   what lasts                hold (starts again after any gap), always (a fixed window, broken once is broken for good)
-  what happens              rises, previous, switch, recent, once, count and too_soon (with a refractory time), total
+  what happens              rises, previous, switch, recent, once, count and too_soon (with a refractory time), total, rally
   in which order            order (stages), gates (directed lines that a point crosses), after
   what must not happen      never; and Trial, in which any failure wins over success after the same sample
 
@@ -197,6 +197,45 @@ def count(event: Checker, times: int, *, refractory: int = 0, most: int | None =
 def too_soon(event: Checker, refractory: int) -> Checker:
     """Met at events that `count` leaves out: no more than `refractory` ticks after a counted one."""
     return _counted(event, refractory)
+
+
+class Rally(NamedTuple):
+    """Memory of `rally`.
+
+    Attributes:
+      touching: whether the last sample touched.
+      wait: ticks until a hit comes too soon no longer; 0 if that is now.
+      between: whether what must be between two hits has been.
+      number: hits that count.
+    """
+
+    touching: Any
+    wait: Any
+    between: Any
+    number: Any
+
+
+def rally(touch: Test, between: Test, apart: int) -> Checker:
+    """Counts hits of a ball that is kept up, in its memory; met at hits no more than `apart` ticks after the one before.
+
+    A hit is a sample that touches after one that does not.
+
+    Args:
+      touch: whether a sample touches.
+      between: a hit counts if this has held at some sample since the hit before it, or since the start.
+      apart: ticks.
+    """
+
+    def update(memory: Rally, sample: Any, tick: Any) -> tuple[Rally, Any]:
+        touching = touch(sample)
+        xp = _np(touching)
+        hit, high = touching & ~memory.touching, memory.between | between(sample)
+        wait = xp.where(memory.wait > 0, memory.wait - 1, 0)
+        early = hit & (wait > 0)
+        number = xp.where(hit & high & ~early, memory.number + 1, memory.number)
+        return Rally(touching, xp.where(hit, apart + 1, wait), high & ~hit, number), early
+
+    return Checker(Rally(np.bool_(False), np.int32(0), np.bool_(False), np.int32(0)), update)
 
 
 def total(amount: Reading, when: Test, least: float) -> Checker:

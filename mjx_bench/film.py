@@ -20,17 +20,18 @@ from mjx_bench.checkers import START, Standing, judge_of
 from mjx_bench.engines import engine_of
 from mjx_bench.episode import apply_push
 from mjx_bench.errors import BenchError, unknown_name
-from mjx_bench.events import apply_change
+from mjx_bench.events import apply_change, go_on
 from mjx_bench.fields import short, thaw
 from mjx_bench.judged import task_key, task_name
 from mjx_bench.physics.base import Physics, Pose, Snapshot
+from mjx_bench.policy import settling
 from mjx_bench.predicates import Test, compile_goal
 from mjx_bench.records import Record, Run, event_rank
 from mjx_bench.task import Push, Task
 from mjx_bench.types import Arm, Verdict
 
-# Recorded in the event of a policy that sees, and no part of what happened to the lane.
-_OF_PICTURES = "pixel_change"
+# Recorded in an event, and no part of what happened to the lane at that step: what a policy saw, and what came after.
+_LATER = ("pixel_change", "called_off")
 
 _LANE = np.zeros(1, np.int32)
 _SAY_EVERY_S = 10.0
@@ -244,6 +245,8 @@ class _Again:
         self._judge = judge_of(task, physics.index)
         # How the arm that is being played stands after each step; a Dynamic arm goes on from its base's.
         self._standings: dict[int, Standing] = {0: START}
+        # Of a Dynamic arm that is being played: the event, and its step.
+        self._event: tuple[dict[str, Any], int] | None = None
         self._pushes = task.pushes_of(case.init_state_index)
         self._faithful = bool(run.header.settings["faithful"])
 
@@ -254,8 +257,7 @@ class _Again:
         physics.load(0, task.load_init_states()[case.init_state_index], task.load_reset(case.policy_seed), fields)
         for change in case.setup:
             apply_change(change, physics, 0, faithful=self._faithful)
-        settle = np.zeros((task.settle_steps, arm.actions.shape[1]))
-        settle[:, -1] = task.settle_action[-1]
+        settle = np.tile(settling(task, arm.actions.shape[1]), (task.settle_steps, 1))
         for _ in self._execute(settle, {}, 0):
             pass
         return self._play(arm, physics.poses(_LANE), arm.record.trigger_step)
@@ -274,12 +276,13 @@ class _Again:
         for each in (base, arm):
             self._expect(each, "the state at the event", fork.digest(), each.record.fork_sha256)
         self._physics.restore(0, fork)
-        changed: Mapping[str, Any] = {"operation": "none"}
+        changed: dict[str, Any] = {"operation": "none"}
         if not self._run.header.settings["no_event"]:
             assert self._case.scenario is not None
             changed = apply_change(self._case.scenario.change, self._physics, 0, faithful=self._faithful)
-        applied = {k: v for k, v in thaw(arm.record.event or {}).items() if k != _OF_PICTURES}
+        applied = {k: v for k, v in thaw(arm.record.event or {}).items() if k not in _LATER}
         self._expect(arm, "the event", changed, applied)
+        self._event = changed, event
         return self._play(arm, [*poses[:event], *self._physics.poses(_LANE)], None)[0]
 
     def _play(self, arm: _Recorded, poses: list[Pose], snap_at: int | None) -> tuple[list[Pose], Snapshot | None]:
@@ -296,6 +299,8 @@ class _Again:
             self._expect(arm, f"the hand's place after step {step}", hand, arm.eef_pos[step - 1].tolist())
             holds = self._holds(step)
             reached = step if holds and reached is None else reached
+            if self._event is not None:
+                go_on(self._event[0], self._physics, 0, step - self._event[1])
             poses.extend(self._physics.poses(_LANE))
             if step == snap_at:
                 fork = self._physics.snapshot(0)

@@ -19,6 +19,11 @@ from mjx_bench.task import (
     Covered,
     Crossing,
     Entity,
+    Finds,
+    Fraction,
+    Hits,
+    Noted,
+    Part,
     Region,
     Robot,
     Rules,
@@ -166,6 +171,19 @@ def _dump_rules(rules: Rules) -> dict[str, Any]:
         more["stages"] = tests(rules.stages)
     if rules.events:
         more["events"] = [_dump_event(event) for event in rules.events]
+    if rules.hits is not None:
+        hits = rules.hits
+        touch, between = ([_dump_atom(atom) for atom in atoms] for atoms in (hits.touch, hits.between))
+        more["hits"] = {"touch": touch, "between": between, "least": hits.least, "apart": hits.apart}
+    if rules.finds is not None:
+        more["finds"] = {"others": [_dump_atom(atom) for atom in rules.finds.others], "most": rules.finds.most}
+    if rules.whole:
+        more["whole"] = True
+    if rules.noted:
+        more["noted"] = {noted.name: [_dump_atom(atom) for atom in noted.atoms] for noted in rules.noted}
+    if isinstance(score, Fraction):
+        more["fraction"] = _dump_fraction(score)
+        score = None
     return {
         **more,
         "hold": rules.hold,
@@ -175,6 +193,53 @@ def _dump_rules(rules: Rules) -> dict[str, Any]:
         "unwanted": [] if score is None else tests(score.unwanted),
         "deduction": 0.0 if score is None else score.deduction,
     }
+
+
+def _dump_fraction(score: Fraction) -> dict[str, Any]:
+    def tests(found: Iterable[tuple[Atom, ...]]) -> list[Any]:
+        return [[_dump_atom(atom) for atom in test] for test in found]
+
+    def part(p: Part) -> dict[str, Any]:
+        given = [_dump_atom(atom) for atom in p.given]
+        return {"weight": p.weight, "given": given, "tests": tests(p.tests), "latches": list(p.latches)}
+
+    return {
+        "earned": [part(p) for p in score.earned],
+        "possible": [part(p) for p in score.possible],
+        "latches": [tests(latch) for latch in score.latches],
+        "every": score.every,
+        "unwanted": tests(score.unwanted),
+        "deduction": score.deduction,
+    }
+
+
+def _read_fraction(r: Reader) -> Fraction:
+    def part(row: Reader) -> Part:
+        latches = row.get("latches", lambda v: isinstance(v, (list, tuple)), "a list of numbers")
+        made = Part(
+            row.number("weight"),
+            _read_atoms(row, "given"),
+            _conjunctions(row.get("tests", _tests, "a list of lists of atoms")),
+            tuple(latches),
+        )
+        row.finish()
+        return made
+
+    def latches(v: Any) -> bool:
+        return isinstance(v, (list, tuple)) and all(map(_tests, v))
+
+    score = Fraction(
+        tuple(part(Reader(row, r.where, "earned")) for row in r.items("earned")),
+        tuple(part(Reader(row, r.where, "possible")) for row in r.items("possible", at_least=1)),
+        tuple(map(_conjunctions, r.get("latches", latches, "lists of lists of atoms"))),
+        r.integer("every", low=1),
+        _conjunctions(r.get("unwanted", _tests, "a list of lists of atoms")),
+        r.number("deduction", low=0.0),
+    )
+    if any(not 0 <= i < len(score.latches) for p in (*score.earned, *score.possible) for i in p.latches):
+        raise BenchError(f"{r.where}: a part of the score names a latch that is not there")
+    r.finish()
+    return score
 
 
 def _dump_event(event: Crossing | Covered) -> dict[str, Any]:
@@ -198,6 +263,11 @@ def _read_event(r: Reader) -> Crossing | Covered:
 def _read_rules(r: Reader) -> Rules:
     wanted, unwanted = (r.get(name, _tests, "a list of lists of atoms") for name in ("wanted", "unwanted"))
     deduction = r.number("deduction", low=0.0)
+    score: Score | Fraction | None = None
+    if r.has("fraction"):
+        score = _read_fraction(r.object("fraction"))
+    elif wanted:
+        score = Score(_conjunctions(wanted), _conjunctions(unwanted), deduction)
     rules = Rules(
         hold=r.integer("hold", low=1) if r.get("hold", lambda v: True, "") is not None else None,
         at_once=r.flag("at_once", default=False),
@@ -205,10 +275,35 @@ def _read_rules(r: Reader) -> Rules:
         stages=_conjunctions(r.get("stages", _tests, "a list of lists of atoms", default=())),
         submit=_read_atoms(r, "submit"),
         failures=_read_atoms(r, "failures"),
-        score=Score(_conjunctions(wanted), _conjunctions(unwanted), deduction) if wanted else None,
+        hits=_read_hits(r.object("hits")) if r.has("hits") else None,
+        finds=_read_finds(r.object("finds")) if r.has("finds") else None,
+        score=score,
+        whole=r.flag("whole", default=False),
+        noted=_read_noted(r),
     )
     r.finish()
     return rules
+
+
+def _read_noted(r: Reader) -> tuple[Noted, ...]:
+    def named(v: Any) -> bool:
+        return isinstance(v, Mapping) and all(_atoms(atoms) and len(atoms) for atoms in v.values())
+
+    found = r.get("noted", named, "an object of lists of atoms", default={})
+    return tuple(Noted(name, tuple(map(_atom, atoms))) for name, atoms in found.items())
+
+
+def _read_finds(r: Reader) -> Finds:
+    finds = Finds(_read_atoms(r, "others"), r.integer("most", low=1))
+    r.finish()
+    return finds
+
+
+def _read_hits(r: Reader) -> Hits:
+    least, apart = r.integer("least", low=1), r.integer("apart", low=0)
+    hits = Hits(_read_atoms(r, "touch"), _read_atoms(r, "between"), least, apart)
+    r.finish()
+    return hits
 
 
 def _conjunctions(data: Sequence[Sequence[Any]]) -> tuple[tuple[Atom, ...], ...]:

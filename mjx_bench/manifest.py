@@ -20,7 +20,7 @@ OWN_SUITE = "bddl"
 # The format's own, then our extensions of it.
 SUITES = (
     *("libero_spatial", "libero_object", "libero_goal", "libero_10", "libero_90"),
-    *("tabletop", "robotworld", "roboquest", OWN_SUITE),
+    *("tabletop", "robotworld", "roboquest", "robot_agent_bench", OWN_SUITE),
 )
 # Where varied tasks come from: the format's own, then sources that are regenerated from their rules (an extension of ours).
 VARIED = ("LIBERO-PRO", "LIBERO-PRO (regenerated)", "LIBERO-Plus (regenerated)")

@@ -21,7 +21,7 @@ from mjx_bench.arms import ArmResult, Arms, BaseJob, Emit, untriggered
 from mjx_bench.cases import Case
 from mjx_bench.episode import Episode
 from mjx_bench.errors import BenchError
-from mjx_bench.events import apply_change
+from mjx_bench.events import apply_change, go_on
 from mjx_bench.observe.pictures import Pictures, pixel_change
 from mjx_bench.observe.repair import Repair
 from mjx_bench.physics.base import Physics, Snapshot
@@ -60,7 +60,7 @@ class _Run:
     base: _Run | None = None
     hit: Hit | None = None
     hits: dict[str, Hit] = dataclasses.field(default_factory=dict)
-    event: Mapping[str, Any] | None = None
+    event: dict[str, Any] | None = None
     replaying: bool = False
     abandoned: bool = False
     base_queries: tuple[int, ...] | None = None
@@ -166,6 +166,7 @@ class PairRunner:
         fields = self._task.fields_of(case.init_state_index)
         episode = self._rollout.begin(job.key, case.policy_seed)
         episode.stored_chunks = chunks
+        episode.instance = case.init_state_index
         episode.pushes = self._task.pushes_of(case.init_state_index)
         if self._settled is not None and job.key in self._settled:
             self._physics.restore(lane, self._settled[job.key])
@@ -225,6 +226,8 @@ class PairRunner:
             if run.replaying and episode.step == run.hit.step:
                 run.replaying = False
                 self._apply_event(lane, run, run.hit, self._physics.snapshot(lane).digest())
+            elif run.event is not None:
+                go_on(run.event, self._physics, lane, episode.step - run.hit.step)
             return
         signals = self._physics.signals
         snapshot: tuple[Snapshot, str] | None = None

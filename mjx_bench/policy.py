@@ -17,10 +17,19 @@ from mjx_bench.task import Task
 
 Carry = Any
 
-# Numbers in one action of each control law: an arm's, then its gripper; or one a rotor; or speed and steering.
+# Numbers in one action of each control law: an arm's, then its gripper; or one a rotor; or speed and steering; or one a
+# joint; or see `control.bimanual` and `control.mobile`.
 # "native" stands for the first of `Task.action_modes`.
 NATIVE = "native"
-ACTION_DIMS = {"osc_pose": 7, "joint_position": 8, "rotors": 4, "drive": 2}
+ACTION_DIMS = {
+    "osc_pose": 7,
+    "joint_position": 8,
+    "rotors": 4,
+    "drive": 2,
+    "posture": 12,
+    "bimanual": 22,
+    "mobile_osc": 12,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +40,8 @@ class PolicySpec:
       name: as recorded.
       horizon: H, actions that one query returns.
       action_mode: control law its actions are for, "osc_pose" (A = 7), "joint_position" (A = 8), "rotors" (A = 4), "drive"
-        (A = 2), or "native": whatever each task takes first, which the policy must find out from the task.
+        (A = 2), "posture" (A = 12), "bimanual" (A = 22), "mobile_osc" (A = 12), or "native": whatever each task takes first,
+        which the policy must find out from the task.
       cameras: names of the cameras it needs. A policy without any sees no pictures, and visual events cannot touch it.
       image_size: pixels a side of its pictures, which are square.
       on_device: it takes pictures that have stayed on the device, see `Observation.images`.
@@ -50,6 +60,16 @@ def action_mode_for(mode: str, task: Task) -> str:
     return task.action_modes[0] if mode == NATIVE else mode
 
 
+def settling(task: Task, width: int) -> np.ndarray:
+    """[width] action of the steps before a policy acts, for the law whose actions are so wide."""
+    if len(task.settle_action) == width:
+        return np.array(task.settle_action)
+    # Nothing moves but the gripper: it is the last number of both laws that an arm on a table has.
+    action = np.zeros(width)
+    action[-1] = task.settle_action[-1]
+    return action
+
+
 @dataclasses.dataclass(frozen=True)
 class Observation:
     """B lanes of one task, at the moment of a query (the current state, not a delayed one).
@@ -66,6 +86,7 @@ class Observation:
       articulation: joint name to [B] position, for every articulation joint of the scene (privileged).
       qpos, qvel: [B, nq] and [B, nv] of the scene's model, as MuJoCo lays them out (privileged).
       ctrl: [B, nu] what the actuators were told last.
+      instance: int64 [B] index of the initial state that each lane began with; None where that is not known.
       policy_seed: int64 [B] the policy's seed of each lane's case, as its manifest has it; None where there are no cases.
       images: camera to uint8 [B, image_size, image_size, 3], upright, RGB: those that the policy's spec names. NumPy
         arrays; for a policy that takes them on the device, JAX arrays where they are drawn on JAX's device and nothing has
@@ -86,6 +107,11 @@ class Observation:
     qvel: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
     ctrl: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((0, 0)))
     policy_seed: np.ndarray | None = None
+    instance: np.ndarray | None = None
+
+    def instruction(self, lane: int) -> str:
+        """What the policy is told in a lane."""
+        return self.task.instruction if self.instance is None else self.task.instruction_of(int(self.instance[lane]))
 
 
 @runtime_checkable

@@ -39,6 +39,9 @@ def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...
             other = atom.args[1] if region is None else region.parent
             if other is not None and (pair := touch_pair(atom.args[0], other)) not in pairs:
                 pairs.append(pair)
+        elif atom.predicate == "touching" and len(atom.args) == 2:
+            if (pair := touch_pair(*atom.args)) not in pairs:
+                pairs.append(pair)
         elif atom.predicate in HAND_PREDICATES and (pair := touch_pair(HAND, atom.args[0])) not in pairs:
             pairs.append(pair)
     return tuple(pairs)
@@ -102,6 +105,7 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
         "inside": (2, _inside),
         "outside": (2, _outside),
         "up": (1, _up),
+        "touching": (2, _touching),
         "touched": (1, _touched),
         "free": (1, _free),
         **{name: (1, _joint_test(name, any_joint=rule is any)) for name, rule in JOINT_PREDICATES.items()},
@@ -209,6 +213,11 @@ def _inside(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
 def _outside(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
     inside = _inside(a, b, scene, index)
     return lambda s: ~inside(s)
+
+
+def _touching(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
+    touch = index.touch(a, b)
+    return lambda s: s.touch[:, touch]
 
 
 def _touched(a: str, scene: Scene, index: SignalIndex) -> Test:

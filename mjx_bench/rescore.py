@@ -139,7 +139,13 @@ def _judge(run: Run, record: Record, base: Record | None, case: Case, task: _Tas
             raise _Damaged(f"array {name!r} is missing")
     steps = len(arrays["actions"])
     signals = _goal_signals(arrays, task.index, steps)
-    out = _by_goal(task, signals, run) if task.judge is None else _by_rules(task, task.judge, signals, steps)
+    # An agent may end an episode before its task does, by giving up or by running out of what it may spend.
+    early = "agent" in run.header.settings and steps < task.judged.horizon
+    horizon = steps if early else task.judged.horizon
+    if task.judge is None:
+        out = _by_goal(task, signals, run, horizon)
+    else:
+        out = _by_rules(task.judge, signals, steps, horizon, early)
     step, end = out["success_step"], out["end_step"]
     if steps != end == record.end_step:
         raise _Damaged(f"the arrays hold {steps} steps, the record says {end}")
@@ -159,8 +165,8 @@ def _judge(run: Run, record: Record, base: Record | None, case: Case, task: _Tas
     return out | _responses(record, arrays["query_steps"], base_queries, fired)
 
 
-def _by_goal(task: _Task, signals: Signals, run: Run) -> dict[str, Any]:
-    """How an episode ended by the goal of an instant."""
+def _by_goal(task: _Task, signals: Signals, run: Run, horizon: int) -> dict[str, Any]:
+    """How an episode of at most `horizon` steps ended by the goal of an instant."""
     success = task.success(signals)
     step = _first(success)
     return {
@@ -168,12 +174,12 @@ def _by_goal(task: _Task, signals: Signals, run: Run) -> dict[str, Any]:
         "success": step is not None,
         "success_step": step,
         "success_end": bool(success[-1]) if len(success) else False,
-        "end_step": task.judged.horizon if step is None or run.header.settings.get("run_on") else step,
+        "end_step": horizon if step is None or run.header.settings.get("run_on") else step,
     }
 
 
-def _by_rules(task: _Task, judge: Judge, signals: Signals, steps: int) -> dict[str, Any]:
-    """How an episode ended by its task's rules, one step after another."""
+def _by_rules(judge: Judge, signals: Signals, steps: int, horizon: int, early: bool) -> dict[str, Any]:
+    """How an episode ended by its task's rules, one step after another; `early`: its agent may have ended it before them."""
     standing: Standing = START
     end: tuple[Verdict, str] | None = None
     step = 0
@@ -181,15 +187,15 @@ def _by_rules(task: _Task, judge: Judge, signals: Signals, steps: int) -> dict[s
         standing, step = judge.step(standing, signals, t), t + 1
         if (end := judge.end(standing, at_horizon=False)) is not None:
             break
-    last = end or judge.end(standing, at_horizon=True)
-    assert last is not None, "there is an end at the horizon"
-    success = last[0] is Verdict.SUCCESS
+    last = end or judge.end(standing, at_horizon=not early)
+    verdict = Verdict.TIMEOUT if last is None else last[0]
+    success = verdict is Verdict.SUCCESS
     return {
-        "verdict": str(last[0]),
+        "verdict": str(verdict),
         "success": success,
         "success_step": step if success else None,
         "success_end": success,
-        "end_step": task.judged.horizon if end is None else step,
+        "end_step": horizon if end is None else step,
         "progress": float(standing.progress),
     }
 

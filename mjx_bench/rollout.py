@@ -22,7 +22,7 @@ from mjx_bench.observe.pictures import Pictures
 from mjx_bench.observe.repair import Repair
 from mjx_bench.observe.watching import notice, sights
 from mjx_bench.physics.base import Physics
-from mjx_bench.policy import ACTION_DIMS, Observation, Policy, action_mode_for
+from mjx_bench.policy import ACTION_DIMS, Observation, Policy, action_mode_for, settling
 from mjx_bench.predicates import Test
 from mjx_bench.signals import SignalIndex
 from mjx_bench.task import Task
@@ -92,11 +92,8 @@ class Rollout:
     def begin(self, key: str, policy_seed: int | None = None) -> Episode:
         """The episode that starts in a lane that was just loaded, settling steps first; see `Episode` for both names."""
         task = self._task
-        settle = np.zeros(self._width)
-        # Nothing moves but the gripper, whatever the control law: the last number is the gripper in all of them.
-        settle[-1] = task.settle_action[-1]
-        pending = np.tile(settle, (task.settle_steps, 1))
-        episode = Episode(key, None, pending, policy_seed, task.settle_steps)
+        pending = np.tile(settling(task, self._width), (task.settle_steps, 1))
+        episode = Episode(key, None, pending, policy_seed, settle=task.settle_steps)
         try:
             episode.carry = self._policy.init(task, seeds.policy_seed(key))
         except BenchError:
@@ -199,9 +196,14 @@ class Rollout:
             poses = self._physics.poses(ids)
             images = self._pictures.take_on_device(poses) if on_device else self._pictures.take(poses)
         step = np.array([e.step for e in episodes], np.int64)
-        given = [e.policy_seed for e in episodes]
-        policy_seed = None if None in given else np.array(given, np.int64)
-        return Observation(task=self._task, step=step, images=images, policy_seed=policy_seed, **fields)
+        return Observation(
+            task=self._task,
+            step=step,
+            images=images,
+            policy_seed=_known([e.policy_seed for e in episodes]),
+            instance=_known([e.instance for e in episodes]),
+            **fields,
+        )
 
     def _step(self, ids: np.ndarray, episodes: list[Episode]) -> None:
         actions = np.stack([e.pending[0] for e in episodes])
@@ -281,3 +283,9 @@ class Rollout:
         e.success_end = end[0] is Verdict.SUCCESS
         e.success_step = e.step if e.success_end else None
         e.finish(*end)
+
+
+def _known(numbers: Sequence[int | None]) -> np.ndarray | None:
+    """int64 [n]; None where one is missing."""
+    known = [number for number in numbers if number is not None]
+    return np.array(known, np.int64) if len(known) == len(numbers) else None

@@ -29,7 +29,7 @@ class Threshold:
 class Atom:
     """One predicate applied to named entities or regions: `Atom("on", ("bowl_1", "plate_1"))`.
 
-    Predicates: on, in, inside, outside, open, close, turnon, turnoff, up, touched, free.
+    Predicates: on, in, inside, outside, open, close, turnon, turnoff, up, touching, touched, free.
 
     With a bound, the predicate is a measure, and the atom says that it stays within the bound:
     `Atom("distance", ("payload", "target"), Threshold("<=", 0.15))`. Measures: `measures.MEASURES`.
@@ -59,6 +59,54 @@ class Score:
     wanted: tuple[tuple[Atom, ...], ...]
     unwanted: tuple[tuple[Atom, ...], ...] = ()
     deduction: float = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of a `Fraction`. It counts while all of `given` hold, and with them one of `tests` or of what has been.
+
+    Attributes:
+      weight: what it counts.
+      given: atoms.
+      tests: conjunctions of atoms; with neither these nor latches, `given` is enough.
+      latches: numbers of the fraction's latches.
+    """
+
+    weight: float = 1.0
+    given: tuple[Atom, ...] = ()
+    tests: tuple[tuple[Atom, ...], ...] = ()
+    latches: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Fraction:
+    """How far a task is: what has been earned of what could be, less a deduction if anything unwanted holds; never below 0.
+
+    Attributes:
+      earned: parts.
+      possible: parts, of which at least one always counts.
+      latches: each is conjunctions of atoms, and is set for good by a sample at which one of them holds.
+      every: steps from one sample to the next. The step that is judged counts as a sample too, for itself alone.
+      unwanted: conjunctions of atoms.
+      deduction: made once, however many of the unwanted hold.
+    """
+
+    earned: tuple[Part, ...]
+    possible: tuple[Part, ...]
+    latches: tuple[tuple[tuple[Atom, ...], ...], ...] = ()
+    every: int = 1
+    unwanted: tuple[tuple[Atom, ...], ...] = ()
+    deduction: float = 0.1
+
+    def atoms(self) -> tuple[Atom, ...]:
+        """Everything that it reads."""
+        parts = (*self.earned, *self.possible)
+        tests = (
+            *(p.given for p in parts),
+            *(t for p in parts for t in p.tests),
+            *(t for la in self.latches for t in la),
+        )
+        return tuple(dict.fromkeys(atom for test in (*tests, *self.unwanted) for atom in test))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +140,51 @@ class Covered:
 
 
 @dataclasses.dataclass(frozen=True)
+class Hits:
+    """Touches that come one by one, not too close to each other: of a ball that is kept up.
+
+    Attributes:
+      touch: atoms; a hit is a step after which they hold, and did not after the step before.
+      between: atoms; a hit counts if they held after some step since the hit before it, or since the start.
+      least: hits that must have counted at the end.
+      apart: steps; a hit no more than so many after the one before ends the episode, in failure.
+    """
+
+    touch: tuple[Atom, ...]
+    between: tuple[Atom, ...]
+    least: int
+    apart: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Noted:
+    """Something that cannot be undone and is written down, and neither ends an episode nor counts in it.
+
+    Attributes:
+      name: what it is called.
+      atoms: it has been from the first step on after which they hold.
+    """
+
+    name: str
+    atoms: tuple[Atom, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finds:
+    """The goal's atoms are things to be found, each by the first step after which it holds, within a budget.
+
+    All of them found is success, and ends the episode. Progress is the share that is.
+
+    Attributes:
+      others: atoms that count as found likewise, and are not asked for.
+      most: different ones that may be found, of both kinds; the one that uses this up still counts, and ends the episode.
+    """
+
+    others: tuple[Atom, ...]
+    most: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Rules:
     """When the goal counts, and what else ends an episode. By default the first step after which the goal holds does both.
 
@@ -103,7 +196,11 @@ class Rules:
       submit: atoms that together end the episode; the goal counts at that instant and at no other.
       events: each of which must have been, in any order, before the goal counts.
       failures: any of these ends the episode, in failure even where the goal holds after the same step.
+      hits: of which enough must have counted when the episode ends; the goal's hold may begin before.
+      finds: what the goal's atoms are then, instead of a goal of an instant.
       score: progress in [0, 1]; where there is none, progress is 1 or 0, whether the goal is reached.
+      whole: the goal counts only where the score is 1; for tasks that end with `submit`.
+      noted: what else is to be known of an episode; see `mjx_bench.noted`.
     """
 
     hold: int | None = None
@@ -112,13 +209,28 @@ class Rules:
     events: tuple[Crossing | Covered, ...] = ()
     submit: tuple[Atom, ...] = ()
     failures: tuple[Atom, ...] = ()
-    score: Score | None = None
+    hits: Hits | None = None
+    finds: Finds | None = None
+    score: Score | Fraction | None = None
+    whole: bool = False
+    noted: tuple[Noted, ...] = ()
 
     def atoms(self) -> tuple[Atom, ...]:
         """Everything that the rules read beside the goal."""
-        scored = () if self.score is None else (*self.score.wanted, *self.score.unwanted)
+        scored: tuple[tuple[Atom, ...], ...] = ()
+        if isinstance(self.score, Fraction):
+            scored = (self.score.atoms(),)
+        elif self.score is not None:
+            scored = (*self.score.wanted, *self.score.unwanted)
         happen = [(e.speed, *e.when) if isinstance(e, Covered) else (*e.before, *e.after) for e in self.events]
-        return (*self.submit, *self.failures, *(atom for test in (*self.stages, *happen, *scored) for atom in test))
+        hit = () if self.hits is None else (self.hits.touch, self.hits.between)
+        return (
+            *self.submit,
+            *self.failures,
+            *(() if self.finds is None else self.finds.others),
+            *(atom for test in (*self.stages, *happen, *hit, *scored) for atom in test),
+            *(atom for noted in self.noted for atom in noted.atoms),
+        )
 
 
 # The rules of a task that has none.

@@ -16,6 +16,11 @@ from mjx_bench.rules import GOAL_ALONE as GOAL_ALONE
 from mjx_bench.rules import Atom as Atom
 from mjx_bench.rules import Covered as Covered
 from mjx_bench.rules import Crossing as Crossing
+from mjx_bench.rules import Finds as Finds
+from mjx_bench.rules import Fraction as Fraction
+from mjx_bench.rules import Hits as Hits
+from mjx_bench.rules import Noted as Noted
+from mjx_bench.rules import Part as Part
 from mjx_bench.rules import Rules as Rules
 from mjx_bench.rules import Score as Score
 from mjx_bench.rules import Threshold as Threshold
@@ -108,6 +113,9 @@ class Robot:
       torque_limits: [2][7] lower and upper limits of the commanded torques, Nm.
       finger_geoms: left and right finger-pad collision geoms.
       hand_geoms: collision geoms of the hand, fingers included, whose touch counts as the robot's.
+      base_joints: [3] of a base that drives: slides along the world's x and y, and a hinge about z; none for a fixed one.
+      base_actuators: [3] position servos, same order.
+      gripper_speed: of the gripper's internal command, which runs from -1 to 1, a second; 5 is robosuite 1.4's.
     """
 
     arm_joints: tuple[str, ...]
@@ -119,6 +127,9 @@ class Robot:
     torque_limits: tuple[tuple[float, ...], tuple[float, ...]]
     finger_geoms: tuple[tuple[str, ...], tuple[str, ...]]
     hand_geoms: tuple[str, ...] = ()
+    base_joints: tuple[str, ...] = ()
+    base_actuators: tuple[str, ...] = ()
+    gripper_speed: float = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -252,7 +263,7 @@ class Task:
       control_hz: control steps a second.
       substeps: physics steps a control step.
       settle_steps: control steps before the policy acts; success is ignored during them.
-      settle_action: [7] action of those steps.
+      settle_action: [A] action of those steps, for the first of `action_modes`.
       load_init_states: returns the initial states, float64 [N, 1 + nq + nv]: time, qpos, qvel.
       load_reset: seed to `Reset`; may run the source's own reset once and cache it.
       load_fields: index of an initial state to the model fields (names and shapes of MuJoCo's MjModel) that differ from the
@@ -261,6 +272,7 @@ class Task:
       action_modes: control laws that the robot takes actions for.
       load_pushes: index of an initial state to the pushes of that instance by the policy steps executed before: each is
         applied for one control step, in both arms of a pair; None for none.
+      load_instruction: index of an initial state to what the policy is told in that instance; None for `instruction`.
       approached: the entity whose distance from the end effector triggers measure and that events move; None for the rule of
         `trigger_entity`.
     """
@@ -286,6 +298,7 @@ class Task:
     action_modes: tuple[str, ...] = ("osc_pose", "joint_position")
     load_pushes: Callable[[int], Mapping[int, Push]] | None = None
     approached: str | None = None
+    load_instruction: Callable[[int], str] | None = None
 
     def fields_of(self, row: int) -> Mapping[str, np.ndarray]:
         """`load_fields` of an initial state; nothing where only the state differs."""
@@ -294,6 +307,10 @@ class Task:
     def pushes_of(self, row: int) -> Mapping[int, Push]:
         """`load_pushes` of an initial state; nothing where there are none."""
         return {} if self.load_pushes is None else self.load_pushes(row)
+
+    def instruction_of(self, row: int) -> str:
+        """`load_instruction` of an initial state; the task's own where every instance is told the same."""
+        return self.instruction if self.load_instruction is None else self.load_instruction(row)
 
     @property
     def atoms(self) -> tuple[Atom, ...]:

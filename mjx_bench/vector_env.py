@@ -262,7 +262,7 @@ class TaskVectorEnv(VectorEnv[dict[str, np.ndarray], np.ndarray, np.ndarray]):
                 raise BenchError(f"instance {at}: {self.task.suite} {self.task.name} has 0..{len(self._states) - 1}")
             self._physics.load(i, self._states[at], self._reset, self.task.fields_of(at))
             started[i] = self._rollout.begin(f"instance {at}")
-            started[i].pushes = self.task.pushes_of(at)
+            started[i].pushes, started[i].instance = self.task.pushes_of(at), at
             self._instance[i], self._over[i], self._level[i] = at, False, np.nan
             self._episodes[i] = started[i]
         while settling := {i: e for i, e in started.items() if e.settle and e.verdict is None}:

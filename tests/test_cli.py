@@ -18,6 +18,7 @@ COMMANDS = (
     "tasks",
     "pair",
     "eval",
+    "agent",
     "sweep",
     "study",
     "report",

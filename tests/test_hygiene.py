@@ -58,6 +58,8 @@ def test_innocent_lines_are_left_alone(line: str):
     assert not PRIVATE.search(line)
 
 
+# Runs an agent's program, in a process of its own that is locked before it reads the program; it does nothing else.
+LOCKED = {"mjx_bench/agents/program_child.py": "calls exec"}
 # Modules that turn bytes into running code.
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}
 
@@ -89,6 +91,7 @@ def test_no_code_from_data():
         for package in PACKAGES
         for path in sorted((ROOT / package).rglob("*.py"))
         for what in unsafe(ast.parse(path.read_text(encoding="utf-8")))
+        if not what.endswith(LOCKED.get(path.relative_to(ROOT).as_posix(), "?"))
     ]
     assert not found
 

@@ -27,6 +27,7 @@ BELOW = {
 CONTRACTS = {
     "mjx_bench.task",
     "mjx_bench.policy",
+    "mjx_bench.agent",
     "mjx_bench.types",
     "mjx_bench.errors",
     "mjx_bench.records",
@@ -53,14 +54,17 @@ FLOORS = [
         "reference",
         "selection",
         "sessions",
+        "agent",
+        "budgets",
+        "tools",
     },
-    {"measures", "courses", "memories", "predicates", "judged"},
-    {"checkers", "evidence", "triggers", "rescore", "shaping"},
+    {"measures", "courses", "memories", "predicates", "scoring", "judged"},
+    {"checkers", "evidence", "triggers", "rescore", "noted", "shaping"},
     {"episode", "rollout", "engines"},
     {"arms", "pairing", "recording", "passes", "settings"},
     {"schedule", "workers", "inspection", "film", "board", "video", "rerun_export"}
     | {"env_observation", "vector_env", "single_env", "brax_env"},
-    {"bench", "cluster"},
+    {"bench", "cluster", "agents"},
 ]
 # Stand on records alone.
 BESIDE = {"stats", "report"}
@@ -90,6 +94,7 @@ CONFINED = {
     "gymnasium": {f"mjx_bench/{name}.py" for name in ("env_observation", "vector_env", "single_env")}
     | {"evals/envs.py"},
     "brax": {"mjx_bench/brax_env.py", "train/ppo.py"},
+    "inspect_robots": {"evals/inspect_plugin.py"},
 }
 
 

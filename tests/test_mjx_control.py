@@ -31,7 +31,7 @@ def law_of(mode: str):
     law, arm = LAWS[mode][0], arm_scene()[0].arm
 
     def lane(pos, mat, cdof, com, mass, q, qd, bias, ctrl, memory, action, new_goal):
-        seen = Seen(pos, mat.reshape(3, 3), jacobian(pos, cdof, com), mass, q, qd)
+        seen = Seen(pos, mat.reshape(3, 3), jacobian(pos, cdof, com), mass, q, qd, np.zeros(0))
         return law(action, new_goal, seen, bias, ctrl, memory, arm)
 
     return jax.jit(jax.vmap(lane, in_axes=(*[0] * 11, None)))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mjx_bench.bench.figures import Spread
-from mjx_bench.policy import ACTION_DIMS, Observation, Policy, action_mode_for
+from mjx_bench.policy import ACTION_DIMS, Observation, Policy, action_mode_for, settling
 from mjx_bench.seeds import policy_seed, query_seed
 from mjx_bench.task import Reset, Task
 
@@ -153,8 +153,8 @@ def _segments(
     """
     states, reset = task.load_init_states(), task.load_reset(seed)
     lanes = ours.lanes
-    settle = np.zeros((task.settle_steps, lanes, ACTION_DIMS[action_mode_for(policy.spec.action_mode, task)]))
-    settle[..., -1] = task.settle_action[-1]  # only the gripper moves, whatever the control law
+    width = ACTION_DIMS[action_mode_for(policy.spec.action_mode, task)]
+    settle = np.tile(settling(task, width), (task.settle_steps, lanes, 1))
     while True:
         ours.load([states[lane % len(states)] for lane in range(lanes)], reset)
         if len(settle):

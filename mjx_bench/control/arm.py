@@ -19,14 +19,30 @@ from mjx_bench.task import Robot
 if TYPE_CHECKING:
     import mujoco
 
-# Speed of the gripper's internal command in normalised units a second: robosuite's Panda gripper moves by 0.01 a substep
-# of 2 ms.
-GRIPPER_SPEED = 5.0
-
 # Joints of the arm that each control law moves.
-JOINTS = {"osc_pose": 7, "joint_position": 7, "rotors": 0, "drive": 0}
+JOINTS = {"osc_pose": 7, "joint_position": 7, "rotors": 0, "drive": 0, "posture": 0, "bimanual": 23, "mobile_osc": 7}
+
+# Control laws that drive a base besides.
+DRIVEN = ("mobile_osc",)
 
 _Law = TypeVar("_Law")
+
+
+@dataclasses.dataclass(frozen=True)
+class BaseIndex:
+    """Addresses of a base that drives.
+
+    Attributes:
+      qpos: int [3] addresses of x, y and yaw in qpos.
+      actuators: int [3] position servos.
+      lag: [3] seconds by which a servo that moves at a steady speed is behind its target: damping over stiffness.
+      period: of a physics step, seconds.
+    """
+
+    qpos: np.ndarray
+    actuators: np.ndarray
+    lag: np.ndarray
+    period: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +59,7 @@ class ArmIndex:
       grip_actuators: int [2] finger position servos.
       grip_bias, grip_scale: [2] finger target = bias + scale * command, metres.
       grip_step: what the command moves by in a substep.
+      base: of a robot that drives; None for one that stands.
     """
 
     qpos: np.ndarray
@@ -57,19 +74,22 @@ class ArmIndex:
     grip_bias: np.ndarray
     grip_scale: np.ndarray
     grip_step: float
+    base: BaseIndex | None = None
 
 
 def index_arm(model: mujoco.MjModel, robot: Robot) -> ArmIndex:
     """Resolves `robot`'s names in `model`.
 
     Raises:
-      BenchError: a name is missing, or there is an arm and it has not exactly seven hinge joints.
+      BenchError: a name is missing, or no control law is for robots of so many joints.
     """
     try:
         joints = [model.joint(name) for name in robot.arm_joints]
         actuators = [model.actuator(name).id for name in robot.arm_actuators]
         grips = [model.actuator(name).id for name in robot.gripper_actuators]
         site = model.site(robot.eef_site).id
+        base = [model.joint(name) for name in robot.base_joints]
+        wheels = np.array([model.actuator(name).id for name in robot.base_actuators], np.int64)
     except KeyError as error:
         raise BenchError(f"the scene's model lacks a part of the robot: {error}") from None
     if len(joints) not in JOINTS.values():
@@ -95,7 +115,15 @@ def index_arm(model: mujoco.MjModel, robot: Robot) -> ArmIndex:
         grip_actuators=np.array(grips, np.int64),
         grip_bias=0.5 * (grip_range[:, 1] + grip_range[:, 0]),
         grip_scale=0.5 * (grip_range[:, 1] - grip_range[:, 0]),
-        grip_step=GRIPPER_SPEED * float(model.opt.timestep),
+        grip_step=robot.gripper_speed * float(model.opt.timestep),
+        base=BaseIndex(
+            qpos=np.array([j.qposadr[0] for j in base], np.int64),
+            actuators=wheels,
+            lag=-model.actuator_biasprm[wheels, 2] / model.actuator_gainprm[wheels, 0],
+            period=float(model.opt.timestep),
+        )
+        if base
+        else None,
     )
 
 
@@ -111,6 +139,8 @@ def law_of(laws: Mapping[str, _Law], action_mode: str, arm: ArmIndex) -> _Law:
         raise BenchError(
             f"action mode {action_mode!r} moves an arm of {JOINTS[action_mode]} joints; this robot has {arm.dof.size}"
         )
+    if action_mode in DRIVEN and arm.base is None:
+        raise BenchError(f"action mode {action_mode!r} drives a base, and this robot's is fixed")
     return laws[action_mode]
 
 

@@ -26,6 +26,7 @@ class Seen(NamedTuple):
       jac: [6, 7] its Jacobian, translation above rotation.
       mass: [7, 7] the arm's block of the joint-space inertia.
       joint_pos, joint_vel: [7] radians, radians a second.
+      base: [3] x, y and yaw of a base that drives, else [0].
     """
 
     pos: jax.Array
@@ -34,6 +35,7 @@ class Seen(NamedTuple):
     mass: jax.Array
     joint_pos: jax.Array
     joint_vel: jax.Array
+    base: jax.Array
 
 
 class Memory(NamedTuple):
@@ -60,6 +62,7 @@ def see(current: Seen, memory: Memory) -> Seen:
         mass=memory.reset_mass,
         joint_pos=memory.reset_joint,
         joint_vel=jnp.zeros_like(current.joint_vel),
+        base=current.base,
     )
     return jax.tree.map(lambda old, new: jnp.where(memory.stale > 0, old, new), kept, current)
 

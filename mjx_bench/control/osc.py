@@ -71,7 +71,7 @@ def _rotate_goal(vec: Array, mat: Array, out: Array) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def _torques(
-    ids: Array, actions: Array, new_goal: bool,
+    ids: Array, actions: Array, most: float, new_goal: bool,
     qpos: Array, qvel: Array, bias: Array, inertia: Array, cdof: Array, com: Array, site_pos: Array, site_mat: Array,
     ctrl: Array,
     goal_pos: Array, goal_mat: Array, gripper: Array, stale: Array,
@@ -127,7 +127,7 @@ def _torques(
         if new_goal:
             for k in range(6):
                 scale = POS_SCALE if k < 3 else ROT_SCALE
-                delta[k] = min(max(actions[row, k], -1.0), 1.0) * scale
+                delta[k] = min(max(actions[row, k], -most), most) * scale
             if delta[3] != 0.0 or delta[4] != 0.0 or delta[5] != 0.0:
                 _rotate_goal(delta[3:], mat, goal_mat[i])
             for k in range(3):
@@ -184,19 +184,28 @@ def _torques(
         drive_gripper(actions[row, 6], grip_step, gripper[i], ctrl[i], grip_act, grip_bias, grip_scale)
 
 
-def osc_pose(ids: Array, actions: Array, new_goal: bool, fields: Fields, state: ControllerState, arm: ArmIndex) -> None:
+def osc_pose(
+    ids: Array,
+    actions: Array,
+    new_goal: bool,
+    fields: Fields,
+    state: ControllerState,
+    arm: ArmIndex,
+    most: float = 1.0,
+) -> None:
     """Writes the actuator commands of the lanes `ids` for one physics step.
 
     Args:
       ids: int32 [n] lanes.
-      actions: float64 [n, 7] policy actions: translation, axis-angle rotation (world axes), gripper; clipped to [-1, 1].
+      actions: float64 [n, 7] policy actions: translation, axis-angle rotation (world axes), gripper.
       new_goal: True at the first physics step of a control step, when the action sets the goals.
       fields: arrays of the physics; `ctrl` is written.
       state: controller memory, written in place.
       arm: addresses of the arm.
+      most: what translation and rotation are clipped to, either way.
     """
     _torques(
-        ids, actions, new_goal,
+        ids, actions, most, new_goal,
         fields.qpos, fields.qvel, fields.qfrc_bias, fields.M, fields.cdof, fields.subtree_com,
         fields.site_xpos, fields.site_xmat, fields.ctrl,
         state.goal_pos, state.goal_mat, state.gripper, state.stale,

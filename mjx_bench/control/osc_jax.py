@@ -21,17 +21,19 @@ def osc_pose(
     ctrl: jax.Array,
     memory: Memory,
     arm: ArmIndex,
+    most: float = 1.0,
 ) -> tuple[jax.Array, Memory]:
     """Actuator commands of one lane for one physics step.
 
     Args:
-      action: [7] translation, axis-angle rotation (world axes), gripper; clipped to [-1, 1].
+      action: [7] translation, axis-angle rotation (world axes), gripper.
       new_goal: bool [] at the first physics step of a control step, when the action sets the goals.
       current: the arm now.
       bias: [7] gravity, Coriolis and centrifugal torques.
       ctrl: [nu] what the actuators that are not the arm's keep.
       memory: of the controller.
       arm: addresses of the arm.
+      most: what translation and rotation are clipped to, either way.
 
     Returns:
       ctrl: [nu].
@@ -39,7 +41,7 @@ def osc_pose(
     """
     seen = see(current, memory)
     # 1. The goal, once a control step; an orientation goal is held while no rotation is commanded.
-    delta = jnp.clip(action[:6], -1.0, 1.0) * _SCALE
+    delta = jnp.clip(action[:6], -most, most) * _SCALE
     goal_pos = jnp.where(new_goal, seen.pos + delta[:3], memory.goal_pos)
     turned = new_goal & jnp.any(delta[3:] != 0.0)
     goal_mat = jnp.where(turned, _rotation(delta[3:]) @ seen.mat, memory.goal_mat)

@@ -39,7 +39,7 @@ class ControllerState(LaneArrays):
     Attributes:
       goal_pos: [B, 3] end-effector position goal, world metres (OSC).
       goal_mat: [B, 3, 3] end-effector orientation goal (OSC); held while no rotation is commanded.
-      goal_joint: [B, 7] joint goal, radians (joint position control).
+      goal_joint: [B, 7] joint goal, radians (joint position control); of a base that drives, see `mobile`.
       gripper: [B, 2] normalised finger commands in [-1, 1].
       stale: [B] True until the first substep after a restored state: the source's controller has not looked at that state
         yet and computes one torque from what its reset left behind (`ControllerReset`).

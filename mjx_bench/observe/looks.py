@@ -50,10 +50,13 @@ def looks_of(model: mujoco.MjModel, visual: Iterable[Visual]) -> Looks:
       BenchError: a field of view that leaves 5 to 150 degrees.
     """
     arrays = {name: np.array(getattr(model, name), np.float64) for name in FIELDS}
+    level = 1.0
     for edit in visual:
         if edit.operation == "set_lighting":
             for name in ("light_ambient", "light_diffuse", "light_specular"):
                 arrays[name] *= edit.fields.get("scale", 0.0)
+        elif edit.operation == "vary_lighting":
+            level = edit.fields["scale"]
         elif edit.operation == "shift_camera":
             _shift_camera(arrays, model.camera(edit.fields["camera"]).id, edit)
         elif edit.operation == "set_visual_theme":
@@ -61,6 +64,8 @@ def looks_of(model: mujoco.MjModel, visual: Iterable[Visual]) -> Looks:
             for name in ("geom_rgba", "mat_rgba"):
                 # Fancy indexing copies, so that permuted rows do not read what was just written.
                 arrays[name][:, :3] = np.clip(arrays[name][:, order] * factor, 0.0, 1.0)
+    for name in ("light_ambient", "light_diffuse", "light_specular"):
+        arrays[name] *= level
     return Looks(**arrays)
 
 

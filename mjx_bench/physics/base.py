@@ -18,12 +18,13 @@ class SetPosition:
     """Puts an entity's origin at `pos`, world metres.
 
     An object keeps its orientation (or takes `quat`, wxyz) and loses all velocity; a fixture's root body is moved in the
-    model.
+    model. Where it is `carried`, an object's weight is, so that it stays there.
     """
 
     entity: str
     pos: np.ndarray
     quat: np.ndarray | None = None
+    carried: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

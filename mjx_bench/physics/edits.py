@@ -65,11 +65,11 @@ def _move(scene: SceneModel, lane: Editable, edit: SetPosition | Park) -> None:
     if isinstance(edit, SetPosition) and edit.quat is not None:
         coordinates[3:] = edit.quat
     lane.qvel[dof : dof + 6] = 0.0
-    _carry_weight(scene, lane, e, carried=isinstance(edit, Park) and edit.floating)
+    _carry_weight(scene, lane, e, carried=edit.floating if isinstance(edit, Park) else edit.carried)
 
 
 def _carry_weight(scene: SceneModel, lane: Editable, entity: int, *, carried: bool) -> None:
-    """Holds a parked object in the air by the opposite of its weight, which leaves it still.
+    """Holds a parked or carried object in the air by the opposite of its weight, which leaves it still.
 
     Pinning its coordinates instead would have to be repeated, and would restart the step that follows each time.
     """

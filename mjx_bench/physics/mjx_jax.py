@@ -122,6 +122,7 @@ def arm_of(scene: SceneModel, m: Any, d: Any) -> tuple[Seen, jax.Array]:
         mass=mjx.full_m(m, d)[np.ix_(arm.dof, arm.dof)],
         joint_pos=d.qpos[arm.qpos],
         joint_vel=d.qvel[arm.dof],
+        base=d.qpos[:0] if arm.base is None else d.qpos[arm.base.qpos],
     )
     return seen, d.qfrc_bias[arm.dof]
 

@@ -21,9 +21,12 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 
 from mjx_bench.control.arm import law_of
 from mjx_bench.control.arm_jax import Memory, Seen
+from mjx_bench.control.bimanual_jax import bimanual
 from mjx_bench.control.drive_jax import drive
 from mjx_bench.control.joint_jax import joint_position
+from mjx_bench.control.mobile_jax import mobile_osc
 from mjx_bench.control.osc_jax import osc_pose
+from mjx_bench.control.posture_jax import posture
 from mjx_bench.control.rotors_jax import rotors
 from mjx_bench.physics.mjx_compile import Program, compile_program
 from mjx_bench.physics.mjx_rows import CONTROLLER_MOVING, given_layout, judged_layout, moving_layout
@@ -36,6 +39,9 @@ CONTROL_LAWS: Mapping[str, Callable[..., tuple[jax.Array, Memory]]] = {
     "joint_position": joint_position,
     "rotors": rotors,
     "drive": drive,
+    "posture": posture,
+    "bimanual": bimanual,
+    "mobile_osc": mobile_osc,
 }
 
 # A position, velocity or acceleration beyond this counts as not finite, as in MuJoCo (mjMAXVAL).

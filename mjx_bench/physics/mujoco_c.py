@@ -16,9 +16,12 @@ import mujoco.batch
 import numpy as np
 
 from mjx_bench.control.arm import law_of
+from mjx_bench.control.bimanual import bimanual
 from mjx_bench.control.drive import drive
 from mjx_bench.control.joint import joint_position
+from mjx_bench.control.mobile import mobile_osc
 from mjx_bench.control.osc import osc_pose
+from mjx_bench.control.posture import posture
 from mjx_bench.control.rotors import rotors
 from mjx_bench.control.state import ControllerState, Fields
 from mjx_bench.errors import BenchError
@@ -34,6 +37,9 @@ CONTROL_LAWS: Mapping[str, ControlLaw] = {
     "joint_position": joint_position,
     "rotors": rotors,
     "drive": drive,
+    "posture": posture,
+    "bimanual": bimanual,
+    "mobile_osc": mobile_osc,
 }
 
 _POSED = ("body_pos", "body_quat")

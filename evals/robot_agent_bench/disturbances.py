@@ -1,0 +1,125 @@
+"""The benchmark's disturbances as events of pairs: the same instance undisturbed (Base) and disturbed (Dynamic).
+
+A hand comes from the side to which it will move the target, takes it, sets it down elsewhere on the same board and leaves;
+and light that alternates between its level and a quarter of it. Distances, directions and intervals are the instance's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evals.robot_agent_bench.instances import Instances
+from mjx_bench.cases import Manifest, stable_seed
+from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.task import Task
+
+SAMPLER = "mjx-bench-rab-1"
+ENTER_S, DWELL_S, CARRY_S, RELEASE_S, LEAVE_S = 0.6, 0.2, 1.2, 0.2, 0.6
+AWAY, RAISED = 0.60, 0.005  # metres: where the hand comes from, and how high it carries
+TRIGGER_M, LIGHT_STARTS_S, DIM = 0.25, 1.0, 0.25
+EVENTS = ("target_carried", "illumination_alternation")
+_LABELS = {"target_carried": ("GEO", "replan"), "illumination_alternation": ("OBS", "continue")}
+
+
+def manifest(
+    task: Task, event: str, instances: Sequence[int], *, policy_seed: int = 195, query_interval: int = 8
+) -> Manifest:
+    """One case an instance.
+
+    Args:
+      task: one of the shelf pickups.
+      event: one of `EVENTS`.
+      instances: indices.
+      policy_seed: of every case; query_interval: Q of the protocol.
+
+    Raises:
+      BenchError: an event that there is not, or a task without such instances.
+    """
+    if event not in EVENTS:
+        raise unknown_name("disturbance", event, EVENTS)
+    made = task.extra.get("instances")
+    if not isinstance(made, Instances) or task.extra.get("event") is None:
+        raise BenchError(f"{task.suite} {task.name} has no disturbances; take shelf_pickup_relocated or _lighting")
+    cases = [_case(task, event, row, made.drawn(row).facts, policy_seed, query_interval) for row in instances]
+    data = {
+        "benchmark_id": SAMPLER,
+        "benchmark_version": "1",
+        "protocol": {
+            "arms": ["control", "intervention"],
+            "query_interval": query_interval,
+            "scoring_track": "physical_completion",
+            "selection_contract": f"{SAMPLER}; {event} of {task.name}, drawn with each instance",
+        },
+        "cases": cases,
+    }
+    return Manifest.read(data, SAMPLER)
+
+
+def _case(task: Task, event: str, row: int, facts: Any, policy_seed: int, interval: int) -> dict[str, Any]:
+    hz = task.control_hz
+    seed = stable_seed(SAMPLER, task.suite, task.index, row, event)
+    trigger: dict[str, Any]
+    change: dict[str, Any]
+    if event == "target_carried":
+        trigger = {"type": "before_grasp", "value": "target", "distance_m": TRIGGER_M}
+        change = {"operation": "move_along", **_carried(facts, hz)}
+    else:
+        # Steps at which an event may come are those of queries.
+        trigger = {"type": "fixed_step", "value": -(-round(LIGHT_STARTS_S * hz) // interval) * interval}
+        dim, bright = facts["intervals"]
+        phases = [{"steps": dim, "scale": DIM}, {"steps": bright, "scale": 1.0}]
+        change = {"operation": "vary_lighting", "phases": phases, "repeat": True}
+    scenario_id = f"{task.suite}-t{task.index:02d}-i{row}-{event}"
+    family, response = _LABELS[event]
+    return {
+        "case_id": f"{scenario_id}-p{policy_seed}",
+        "task_suite_name": task.suite,
+        "task_index": task.index,
+        "task_name": task.name,
+        "init_state_index": row,
+        "policy_seed": policy_seed,
+        "timing_bucket": "middle",
+        "scenario": {
+            "scenario_id": scenario_id,
+            "base_task_id": f"{task.suite}/task_{task.index}",
+            "seed": seed,
+            "change_family": family,
+            "change_type": event,
+            "severity": "high",
+            "trigger": trigger,
+            "change": change,
+            "randomization": {"sampler": SAMPLER, "draw_id": 0, "seed": seed},
+            "expected_response_mode": response,
+            "safety_constraints": ["no_simulator_error"],
+        },
+    }
+
+
+def _carried(facts: Any, hz: int) -> dict[str, Any]:
+    """The tracks of the hand and of the target, in control steps from the event."""
+    dx, dy, _ = facts["moved_m"]
+    length = (dx * dx + dy * dy) ** 0.5
+    away = [AWAY * dx / length, AWAY * dy / length, 0.0]
+    times = [0.0]
+    for seconds in (ENTER_S, DWELL_S, CARRY_S, RELEASE_S, LEAVE_S):
+        times.append(times[-1] + seconds)
+    enter, grasp, carry, set_down, release, leave = (round(hz * t) for t in times)
+    there = [dx, dy, RAISED]
+    hand = [
+        (enter, away), (grasp, [0, 0, 0]), (carry, [0, 0, 0]), (set_down, there), (release, [dx, dy, 0.0]),
+        (leave, [dx + away[0], dy + away[1], 0.0]), (leave + 1, facts["hand_waits_m"]),
+    ]  # fmt: skip
+    target = [(carry, [0, 0, 0]), (carry + 2, [0, 0, RAISED]), (set_down, there), (release, [dx, dy, 0.0005])]
+    tracks = [("visitor_hand", hand), ("target", target)]
+    return {
+        "tracks": [
+            {
+                "object": name,
+                "relative_to": "target",
+                "points": [{"step": step, "offset_m": [float(v) for v in offset]} for step, offset in points],
+            }
+            for name, points in tracks
+        ],
+        "grasp_step": carry,
+    }

@@ -1,0 +1,211 @@
+"""RobotAgentBench's tasks on the C engine: who solves them, what ends them, pairs with a hand and with changing light."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evals import registry
+from evals.robot_agent_bench import discovery, pickup, selection
+from evals.robot_agent_bench.disturbances import DIM, manifest
+from evals.robot_agent_bench.scoring import context_score, discovery_score, pickup_checkpoints, process_score
+from mjx_bench.cases import evaluation
+from mjx_bench.checkers import FAILED, START, judge_of
+from mjx_bench.errors import BenchError
+from mjx_bench.film import film_pair
+from mjx_bench.judged import describe, read_judged
+from mjx_bench.observe.looks import looks_of
+from mjx_bench.physics.base import Visual
+from mjx_bench.policy import Policy
+from mjx_bench.predicates import goal_index
+from mjx_bench.records import Run, load_run
+from mjx_bench.rescore import rescore
+from mjx_bench.schedule import run_pairs
+from mjx_bench.settings import RunSettings
+from mjx_bench.signals import HAND, Signals
+from mjx_bench.task import Task
+from policies.reference.oracle import Oracle
+from policies.simple import Zero
+
+SUITE = "robot_agent_bench"
+SETTINGS = RunSettings(policy="p", lanes=4, query_interval=8, threads=1)
+NAMES = [*(k.name for k in selection.KINDS), *(k.name for k in pickup.KINDS), discovery.NAME]
+
+
+def task(name: str) -> Task:
+    return registry.load_task(SUITE, NAMES.index(name))
+
+
+def run(out: Path, t: Task, policy: Policy, instances: int) -> Run:
+    settings = dataclasses.replace(SETTINGS, policy=policy.spec.name)
+    run_pairs(evaluation([t], instances, 0), settings, out, load_task=lambda case: t, policy=policy)
+    assert rescore(out).agrees
+    return load_run(out)
+
+
+def test_the_listing_says_what_runs():
+    rows = registry.listing(SUITE)
+    assert len(rows) == 139
+    assert {row["name"] for row in rows if row["runs"]} == set(NAMES)
+    assert [row["name"] for row in sorted((r for r in rows if r["runs"]), key=lambda r: r["index"])] == NAMES
+    assert all(bool(row["lacks"]) != row["runs"] for row in rows)
+    with pytest.raises(
+        BenchError, match="prepare_coffee' does not run here: it lacks coffee beans; the coffee machine"
+    ):
+        raise registry.no_task([SUITE], "prepare_coffee")
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_a_touch_ends_a_selection(name: str):
+    """Alone, wrong or both at once; and the record's touches give the same score."""
+    t = task(name)
+    index = goal_index(t.atoms, t.scene)
+    judge = judge_of(t, index)
+    assert judge is not None
+    candidates = [atom.args[0] for atom in (*t.goal, *t.rules.failures)]
+    for touched in ((), ("target",), ("near_miss",), ("target", "near_miss"), (candidates[-1],)):
+        signals = Signals.zeros(1, index)
+        for name_ in touched:
+            signals.touch[0, index.touch(HAND, name_)] = True
+        standing = judge.step(START, signals, 0)
+        end = judge.end(standing, at_horizon=False)
+        score = context_score("target", [set(touched)])
+        assert (end is None) == (not touched)
+        if end is not None:
+            assert (end[0] == "success") == bool(score)
+            assert (standing.ended >= FAILED) != bool(score)
+
+
+def test_discovery_ends_when_all_are_touched_or_the_budget_is_used():
+    """The same touches by the rules, by the rules read back from a record, and over a record."""
+    t = task(discovery.NAME)
+    index = goal_index(t.atoms, t.scene)
+    judges = [judge_of(t, index), judge_of(read_judged(json.loads(json.dumps(describe(t))), "t"), index)]
+    one, two, three = discovery.WANTED
+    x, y, z, u, v = discovery.BESIDE
+    for order, verdict in (
+        ((one, x, one, two, y, three), "success"),
+        ((x, y, z, u, v), "failure"),
+        ((one, x, y, z, two), "failure"),
+        ((one, x, x, y, y, two), None),
+    ):
+        standings = [START] * 2
+        for step, name in enumerate(order, 1):
+            signals = Signals.zeros(1, index)
+            signals.touch[0, index.touch(HAND, name)] = True
+            standings = [judge.step(s, signals, 0) for judge, s in zip(judges, standings, strict=True) if judge]
+            ends = [judge.end(s, at_horizon=False) for judge, s in zip(judges, standings, strict=True) if judge]
+            assert ends[0] == ends[1]
+            assert (ends[0] is None) == (step < len(order) or verdict is None)
+        if ends[0] is not None:
+            assert ends[0][0] == verdict
+        score, _ = discovery_score(set(discovery.WANTED), [{name} for name in order])
+        assert standings[0].progress == pytest.approx(score)
+
+
+def test_what_has_to_be_put_away_is_read_from_the_households_memory():
+    made = task(discovery.NAME).extra["instances"]
+    for i in range(20):
+        facts = made.drawn(i).facts
+        assert set(discovery.reads(made, i)) == set(discovery.WANTED)
+        assert not [name for name in facts["products"].values() if f"touch the {name}" in made.told(i).lower()]
+    lying = {"wallet": "sofa", "dirty_can": "sofa", "cap": "coffee table"}
+    text = "The wallet belongs on the sofa. The cap belongs on the tote bag."
+    assert discovery.misplaced(text, lying) == {"dirty_can", "cap"}
+    with pytest.raises(BenchError, match="memory has 0 places for the cap"):
+        discovery.misplaced("The wallet belongs on the sofa.", lying)
+
+
+def test_the_oracle_reads_the_context_and_touches_what_it_means(tmp_path: Path):
+    t = task("drink_selection")
+    found = run(tmp_path / "oracle", t, Oracle(), 4)
+    assert collections.Counter(r.verdict for r in found.records)["success"] == 4
+    short = dataclasses.replace(t, horizon=60)
+    for record in run(tmp_path / "zero", short, Zero(), 2).records:
+        assert (record.verdict, record.reason, record.progress) == ("timeout", "horizon", 0.0)
+
+
+def test_a_product_is_picked_up_and_the_record_gives_its_points(tmp_path: Path):
+    t, kind = task("shelf_pickup_missed"), pickup.KINDS[2]
+    found = run(tmp_path / "run", t, Oracle(), 1)
+    [record] = found.records
+    assert record.verdict == "success"
+    assert record.progress == 1.0
+    judged = read_judged(json.loads((tmp_path / "run/tasks.json").read_text())[f"{SUITE}/{t.index}"], "tasks.json")
+    arrays = {name: np.asarray(found.array(record, name)) for name in record.arrays}
+    checkpoints = pickup_checkpoints(kind, judged, arrays)
+    assert sum(c.points for c in checkpoints) == 100
+    assert process_score(checkpoints) == pytest.approx(100.0)
+    early = [dataclasses.replace(c, held=c.held[: len(c.held) - 30]) for c in checkpoints]
+    assert process_score(early) == pytest.approx(10 + 20 + 20 + 20 * 0.5, abs=0.5), (
+        "half of the 3 s are half of the points"
+    )
+
+
+def test_a_hand_moves_the_target_in_the_dynamic_arm_alone(tmp_path: Path):
+    """The same bits in a fork and in a replay, judged again and filmed."""
+    t = dataclasses.replace(task("shelf_pickup_relocated"), horizon=120)
+    cases = manifest(t, "target_carried", [0])
+    lines = {}
+    for replay in (False, True):
+        settings = dataclasses.replace(SETTINGS, replay=replay)
+        run_pairs(cases, settings, tmp_path / f"{replay}", load_task=lambda case: t, policy=Oracle())
+        lines[replay] = [r.result() for r in load_run(tmp_path / f"{replay}").records]
+    assert lines[False] == lines[True]
+    found = load_run(tmp_path / "False")
+    base, dynamic = sorted(found.records, key=lambda r: r.arm)
+    assert dynamic.event is not None
+    moved = {m["entity"]: np.array(m["after"]) - m["before"] for m in dynamic.event["moved"]}
+    apart = float(np.linalg.norm(moved["target"][:2]))
+    assert 0.12 <= apart <= 0.25
+    assert dynamic.trigger_step == base.trigger_step
+    ends = [np.asarray(found.array(r, "target_pos"))[-1] for r in (base, dynamic)]
+    assert np.linalg.norm((ends[1] - ends[0])[:2]) == pytest.approx(apart, abs=0.03)
+    assert rescore(tmp_path / "False").agrees
+    film_pair(found, cases.cases[0], t)
+
+
+def test_light_alternates_for_cameras_alone(tmp_path: Path):
+    t = dataclasses.replace(task("shelf_pickup_lighting"), horizon=100)
+    cases = manifest(t, "illumination_alternation", [1])
+    run_pairs(cases, SETTINGS, tmp_path / "run", load_task=lambda case: t, policy=Oracle())
+    found = load_run(tmp_path / "run")
+    base, dynamic = sorted(found.records, key=lambda r: r.arm)
+    assert base.end_step == dynamic.end_step
+    for name in ("actions", "eef_pos"):
+        assert np.array_equal(found.array(base, name), found.array(dynamic, name)), (
+            "a policy without cameras sees no light"
+        )
+    footage = film_pair(found, cases.cases[0], t)
+    poses = next(arm for arm in footage.arms.values() if arm.record.arm == "dynamic").poses
+    scales = [[v.fields["scale"] for v in pose.visual] for pose in poses]
+    first, second = t.extra["instances"].drawn(1).facts["intervals"]
+    assert scales[23] == []
+    assert scales[24] == [DIM]
+    assert scales[24 + first] == [DIM, 1.0]
+    if 24 + first + second <= dynamic.end_step:
+        assert scales[24 + first + second] == [DIM, 1.0, DIM]
+    model = t.scene.load_spec().compile()
+    dim = [Visual("vary_lighting", {"scale": s}) for s in (DIM, 1.0, DIM)]
+    assert looks_of(model, dim).light_diffuse == pytest.approx(DIM * model.light_diffuse)
+    assert looks_of(model, dim[:2]).light_diffuse == pytest.approx(model.light_diffuse)
+
+
+def test_disturbances_are_for_tasks_that_have_them():
+    with pytest.raises(BenchError, match="unknown disturbance 'earthquake'"):
+        manifest(task("shelf_pickup_lighting"), "earthquake", [0])
+    with pytest.raises(BenchError, match="drink_selection has no disturbances"):
+        manifest(task("drink_selection"), "target_carried", [0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_oracle_solves_nine_in_ten_of_fifty_and_zero_none(name: str, tmp_path: Path):
+    t = task(name)
+    assert sum(bool(r.success) for r in run(tmp_path / "oracle", t, Oracle(), 50).records) >= 45
+    assert not any(r.success for r in run(tmp_path / "zero", t, Zero(), 50).records)
