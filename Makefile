@@ -8,8 +8,9 @@ INSTALL_INPUTS = pyproject.toml constraints.txt scripts/setup_venv.sh scripts/sy
 demo: .venv/.libero
 	.venv/bin/mjx-bench demo
 
+# Modules are divided over a process for each processor, at most four: some tests hold a gigabyte or two.
 test: check
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 check: .venv/.libero-dev
 	.venv/bin/ruff check .
@@ -26,5 +27,5 @@ clean:
 	@touch $@
 
 .venv/.libero-dev: $(INSTALL_INPUTS)
-	scripts/setup_venv.sh libero,warp,rerun,gym,rl,serve,pi05,train,dev
+	scripts/setup_venv.sh libero,warp,rerun,gym,rl,serve,pi05,train,inspect,dev
 	@touch .venv/.libero $@

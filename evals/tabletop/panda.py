@@ -86,9 +86,9 @@ HAND_TILT = math.radians(6.0)
 WHITE, GREY, DARK = (0.93, 0.94, 0.95), (0.42, 0.44, 0.47), (0.13, 0.14, 0.16)
 
 
-def add_panda(spec: mujoco.MjSpec, pos: Sequence[float]) -> None:
-    """Adds the arm with its base at `pos` [3], facing +x, and its actuators."""
-    base = spec.worldbody.add_body(name="robot0_base", pos=pos)
+def add_panda(spec: mujoco.MjSpec, pos: Sequence[float], parent: Any = None) -> None:
+    """Adds the arm with its base at `pos` [3] of the world, or of another body, facing +x, and its actuators."""
+    base = (parent or spec.worldbody).add_body(name="robot0_base", pos=pos)
     _draw_base(base)
     body: Any = base
     for i, ((a, d, alpha), limits, mass) in enumerate(zip(DH, LIMITS, MASSES, strict=True)):
