@@ -73,7 +73,7 @@ class Board:
         draw = ImageDraw.Draw(canvas)
         case = f.case
         room = self.width - 2 * _PAD
-        self._text(draw, (_PAD, 9), f.task.instruction, 16, bold=True, width=room)
+        self._text(draw, (_PAD, 9), f.task.instruction_of(case.init_state_index), 16, bold=True, width=room)
         where = f"{case.task_suite_name} {case.task_index}, initial state {case.init_state_index}"
         if Arm.DYNAMIC in f.arms:
             where = f.arms[Arm.DYNAMIC].record.change_type.replace("_", " ") + f" · {where}"

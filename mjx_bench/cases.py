@@ -19,7 +19,7 @@ from mjx_bench.changes import EVENT_OPERATION, Change
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.fields import canonical_json, is_int, parse_json
 from mjx_bench.manifest import ARMS, CONTROL_ONLY, OWN_SUITE, SUITES, Absent, Case, Manifest, Protocol
-from mjx_bench.records.schema import EVENT_ORDER, VISUAL_EVENTS, event_rank
+from mjx_bench.records.schema import EVENT_ORDER, OWN_EVENTS, VISUAL_EVENTS, event_rank
 from mjx_bench.scenario import ENTITY_TRIGGERS, Scenario, Trigger, check_removed
 from mjx_bench.task import Task
 
@@ -218,6 +218,7 @@ __all__ = [
     "CONTROL_ONLY",
     "EVENT_OPERATION",
     "EVENT_ORDER",
+    "OWN_EVENTS",
     "OWN_SUITE",
     "SUITES",
     "VISUAL_EVENTS",

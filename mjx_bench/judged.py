@@ -57,7 +57,7 @@ class Judged:
     Attributes:
       task: name of the task, the stem of its file.
       version: of the task; changes when anything that can change a result does.
-      instruction: what the policy was told.
+      instruction: the task's; what an instance says instead is not in the file.
       goal: atoms that must hold at the same instant.
       scene: entities and regions that the goal and the trigger name, and nothing that could be simulated.
       horizon: policy steps before the episode times out.

@@ -27,7 +27,7 @@ def openpi_inputs(obs: Observation) -> list[dict[str, Any]]:
     Returns:
       B dicts: `observation/image` and `observation/wrist_image`, uint8 [224, 224, 3], mirrored left to right;
       `observation/state`, float64 [8]: end effector position (3, world metres), orientation as an axis times an angle
-      (3, radians), finger joint positions (2, metres); `prompt`, the instruction.
+      (3, radians), finger joint positions (2, metres); `prompt`, what the lane is told.
 
     Raises:
       BenchError: pictures of another camera or size than the client's.
@@ -53,7 +53,7 @@ def _requests(obs: Observation, pictures: Mapping[str, np.ndarray]) -> list[dict
         {
             **{key: images[lane] for key, images in pictures.items()},
             "observation/state": state[lane],
-            "prompt": obs.task.instruction,
+            "prompt": obs.instruction(lane),
         }
         for lane in range(len(state))
     ]

@@ -83,13 +83,13 @@ def run(options: AgentRun, emit: Emit) -> int:
 
 
 def _say(task: Task, toolset: Toolset, options: AgentRun, emit: Emit) -> int:
-    """What would be given to the agent."""
+    """What would be given to the agent, in the first episode."""
     most = toolset.horizon or task.horizon
     found: dict[str, Any] = {
         "task": task.name,
         "episodes": options.instances,
         "toolset": toolset.name,
-        "brief": f"{toolset.brief}\n\nGoal: {task.instruction}",
+        "brief": f"{toolset.brief}\n\nGoal: {task.instruction_of(0)}",
         "tools": [tool.schema() for tool in toolset.tools],
         "budget": dict(toolset.budget.open().record()),
         "control_steps_at_most": most * options.instances,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mjx_bench.task import Task
 
 POLICY_SEED = 195  # of drawn cases, as in the published manifests
+QUERY_INTERVAL = 8  # likewise
 PAIRS = 16  # drawn where no number is given
 BUILDERS = 2  # processes that build scenes, about 1 GB each
 
@@ -48,16 +49,20 @@ class EventCaseOptions(CaseOptions):
     """Of these, what is told to a command whose pairs may have any event."""
 
     event: shared.Names = ()
-    """Event types to draw; all if none is given. `none`, alone: nothing changes at the trigger, and arms must be equal."""
+    """Event types to draw; all of version 1 of LIBERO-MAX if none is given. `none`, alone: nothing changes at the trigger,
+    and arms must be equal."""
 
 
-def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[Manifest, Callable[[Case], Task]]:
+def choose(
+    options: CaseOptions, form: str, event: str | None = None, *, interval: int = QUERY_INTERVAL
+) -> tuple[Manifest, Callable[[Case], Task]]:
     """The cases, and what loads the task of one.
 
     Args:
       options: which cases.
       form: of their scenes.
       event: the only type that is wanted; those that the options name if None.
+      interval: of drawn cases; an event at a fixed step comes at a multiple of it.
 
     Raises:
       BenchError: options that contradict each other, or cases that cannot be read or drawn.
@@ -108,9 +113,9 @@ def choose(options: CaseOptions, form: str, event: str | None = None) -> tuple[M
         if count := sum(is_regenerated(case.substrate_variant) for case in manifest.cases):
             note(f"{count} of {len(manifest.cases)} cases are on sources that are regenerated from their rules")
     elif options.bddl is not None:
-        manifest = sample([_own_task(options, POLICY_SEED)], pairs, seed, events)
+        manifest = sample([_own_task(options, POLICY_SEED)], pairs, seed, events, interval)
     else:
-        manifest = draw(tasks_of(suites, names), pairs, seed, events)
+        manifest = draw(tasks_of(suites, names), pairs, seed, events, interval)
 
     def load(case: Case) -> Task:
         if case.task_suite_name != cases.OWN_SUITE:
@@ -180,7 +185,13 @@ def missing_source(case: Case) -> str | None:
     return None if case.task_suite_name == OWN_SUITE else registry.missing_source(case)
 
 
-def draw(tasks: Sequence[tuple[str, int]], pairs: int, seed: int, events: Sequence[str] | None = None) -> Manifest:
+def draw(
+    tasks: Sequence[tuple[str, int]],
+    pairs: int,
+    seed: int,
+    events: Sequence[str] | None = None,
+    interval: int = QUERY_INTERVAL,
+) -> Manifest:
     """Draws cases over the given (suite, index), of the given event types or of all."""
     from evals import registry
 
@@ -189,11 +200,13 @@ def draw(tasks: Sequence[tuple[str, int]], pairs: int, seed: int, events: Sequen
         tasks = sorted(random.Random(seed).sample(list(tasks), enough))
     registry.build(tasks, seeds=(POLICY_SEED,), workers=BUILDERS, progress=note)
     loaded = [registry.load_task(suite, index, seeds=(POLICY_SEED,)) for suite, index in tasks]
-    return sample(loaded, pairs, seed, events)
+    return sample(loaded, pairs, seed, events, interval)
 
 
-def sample(tasks: Sequence[Task], pairs: int, seed: int, events: Sequence[str] | None) -> Manifest:
+def sample(
+    tasks: Sequence[Task], pairs: int, seed: int, events: Sequence[str] | None, interval: int = QUERY_INTERVAL
+) -> Manifest:
     """Draws cases over loaded tasks."""
     from evals.libero_max.sampler import sample_manifest
 
-    return sample_manifest(tasks, pairs, seed, events=events, policy_seed=POLICY_SEED)
+    return sample_manifest(tasks, pairs, seed, events=events, policy_seed=POLICY_SEED, query_interval=interval)

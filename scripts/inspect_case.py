@@ -78,23 +78,24 @@ def run(options: Inspect, emit: Emit) -> int:
     if backend != "c":
         note(f"compiling a program of engine {backend}, then running the case")
     views = inspect_case(case, task, policy, arms, backend)
+    told = task.instruction_of(case.init_state_index)
     path = options.out or Path("runs/inspect") / f"{case.case_id}.npz"
     _write(path, views)
     if options.json:
         emit({arm: [dataclasses.asdict(m) for m in view.moments] for arm, view in views.items()})
     else:
-        _print(task, views)
+        _print(told, views)
     note(f"trajectories: {path}")
     if options.viewer == "auto" and not options.json and _display():
         from scripts import viewer
 
-        viewer.play(task, {arm: view.poses for arm, view in views.items() if view.poses})
+        viewer.play(task, told, {arm: view.poses for arm, view in views.items() if view.poses})
     return int(any(view.result.verdict == "void" for view in views.values()))
 
 
-def _print(task: Task, views: dict[Any, ArmView]) -> None:
+def _print(told: str, views: dict[Any, ArmView]) -> None:
     out = console()
-    out.print(f"[bold]{task.instruction}[/bold]")
+    out.print(f"[bold]{told}[/bold]")
     for arm, view in views.items():
         out.print(f"\n[bold]{arm}[/bold]")
         for moment in view.moments:

@@ -118,11 +118,11 @@ def plain_suites(names: Sequence[str]) -> tuple[str, ...]:
 
 def events(names: Sequence[str]) -> tuple[str, ...] | None:
     """The named event types, checked; None, which means all of version 1, if none is named."""
-    from mjx_bench.records import EVENT_ORDER
+    from mjx_bench.records import EVENT_ORDER, OWN_EVENTS
 
     for name in names:
-        if name not in EVENT_ORDER:
-            raise unknown_name("event", name, EVENT_ORDER)
+        if name not in (known := (*EVENT_ORDER, *OWN_EVENTS)):
+            raise unknown_name("event", name, known)
     return tuple(names) or None
 
 

@@ -26,5 +26,5 @@ def run(options: Pair, emit: Emit) -> int:
     """Runs and reports; 1 if a case could not be scored."""
     no_event, _ = shared.no_event(shared.flat(options.event))
     settings, policy = running.begin_one(options, replay=options.replay, no_event=no_event, faithful=options.faithful)
-    manifest, load = chosen.choose(options, options.scene_form)
+    manifest, load = chosen.choose(options, options.scene_form, interval=options.query_interval)
     return running.carry_out(options, manifest, settings, policy, load, emit)

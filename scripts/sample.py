@@ -22,7 +22,7 @@ class Sample:
     task: shared.Names = ()
     """Of the suites, tasks to draw on, by index or by name; all if none is given."""
     event: shared.Names = ()
-    """Event types to draw; all if none is given."""
+    """Event types to draw; all of version 1 of LIBERO-MAX if none is given."""
     pairs: int = 16
     """Number of pairs."""
     seed: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +45,9 @@ def run(options: Sweep, emit: Emit) -> int:
     """Runs and compares; 1 if a case could not be scored."""
     policy = running.begin(options)
     runs = runs_of(options, policy)
-    manifest, load = chosen.choose(options, options.scene_form)
+    # One draw for all settings: an event at a fixed step comes at a query of each.
+    interval = math.lcm(*(settings.query_interval for settings in runs.values()))
+    manifest, load = chosen.choose(options, options.scene_form, interval=interval)
     if options.dry_run:
         return cost.say([(manifest, runs)], policy, load, emit if options.json else None)
     cases = running.select(manifest, options.shard)

@@ -23,13 +23,14 @@ CAMERA = "agentview"
 CLOSING_S = 10.0
 
 
-def play(task: Task, reels: Mapping[str, Sequence[Pose]]) -> None:
+def play(task: Task, told: str, reels: Mapping[str, Sequence[Pose]]) -> None:
     """Plays each reel once at the speed that it happened, until its end or until the window is closed.
 
     Without a window that works it says why, and returns.
 
     Args:
       task: what the poses are of.
+      told: what the policy was told.
       reels: name to one pose a control step.
     """
     if (reason := _no_window()) is not None:
@@ -45,7 +46,7 @@ def play(task: Task, reels: Mapping[str, Sequence[Pose]]) -> None:
                 _look(viewer.cam, lane, task.scene)
         viewer.sync()
         for _ in range(2):  # a text waits for the one before it to be drawn, and the first picture takes seconds
-            viewer.set_texts((None, None, task.instruction, ""))
+            viewer.set_texts((None, None, told, ""))
         for name, reel in reels.items():
             if viewer.is_running():
                 note(f"playing the {name} arm")

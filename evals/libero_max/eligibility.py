@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from mjx_bench.records.schema import VISUAL_EVENTS
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mjx_bench.records.schema import EVENT_ORDER
 from mjx_bench.task import Task
 
 # The operations of version 1, in the format's order: what is drawn unless other events are asked for.
@@ -15,7 +18,7 @@ EVENTS = (
     "obstacle_insertion",
 )
 # Every task that names something to approach can have these, two of which are younger than version 1.
-VISUAL = VISUAL_EVENTS
+VISUAL = EVENT_ORDER[:4]
 
 # Objects that a distractor burst brings back.
 DISTRACTORS = 5
@@ -72,6 +75,17 @@ def eligible_events(task: Task) -> tuple[str, ...]:
     return tuple(event for event in EVENTS if possible[event])
 
 
+# (task, event, index of the initial state, policy seed, query interval) to the case's JSON.
+CaseOf = Callable[[Task, str, int, int, int], dict[str, Any]]
+
+
+def own_events(task: Task) -> Mapping[str, CaseOf]:
+    """The events that a task has of its benchmark's own, with what makes a case of each: `Task.extra["own_events"]`."""
+    found: Mapping[str, CaseOf] = task.extra.get("own_events", {})
+    return found
+
+
 def can_have(task: Task, event: str) -> bool:
-    """Whether a task can have an event of any version."""
-    return (event in VISUAL and task.trigger_entity is not None) or event in eligible_events(task)
+    """Whether a task can have an event, of any version or of its benchmark's own."""
+    visual = event in VISUAL and task.trigger_entity is not None
+    return visual or event in eligible_events(task) or event in own_events(task)

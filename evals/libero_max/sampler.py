@@ -2,6 +2,7 @@
 
 Operations, parameters and eligibility are those of the LIBERO-MAX format (1.6, 2). Two things differ and have a sampler name
 of their own: where objects go is chosen among free spots (`placing.py`), and obstacles stand on tables and floors only.
+Events of another benchmark's own are drawn here too, where they are asked for by name; their cases are made by its tasks.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from evals.libero_max.eligibility import DISTRACTORS, EVENTS, can_have, distractors_of, support_of
+from evals.libero_max.eligibility import DISTRACTORS, EVENTS, can_have, distractors_of, own_events, support_of
 from evals.libero_max.placing import Layout, free_direction, free_offset, free_ring
-from mjx_bench.cases import EVENT_OPERATION, EVENT_ORDER, Manifest, stable_seed
+from mjx_bench.cases import EVENT_OPERATION, EVENT_ORDER, OWN_EVENTS, Manifest, event_rank, stable_seed
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.fields import is_int
 from mjx_bench.task import Task
@@ -68,7 +69,7 @@ def sample_manifest(
       tasks: what to choose from.
       n: number of cases.
       seed: of the choice.
-      events: which events, of any version; None for every one of `EVENTS` that some task is eligible for.
+      events: which events, of any version or of a benchmark's own; None for every one of `EVENTS` that some task is eligible for.
       init_states: rows of the tasks' initial states to choose from.
       policy_seed: of every case.
       query_interval: Q of the protocol.
@@ -86,8 +87,8 @@ def sample_manifest(
     if not tasks:
         raise BenchError("no tasks to sample from; name at least one suite")
     for event in events or ():
-        if event not in EVENT_ORDER:
-            raise unknown_name("event", event, EVENT_ORDER)
+        if event not in (known := (*EVENT_ORDER, *OWN_EVENTS)):
+            raise unknown_name("event", event, known)
     rows = sorted(set(init_states))
     for task in tasks:
         have = len(task.load_init_states())
@@ -96,19 +97,19 @@ def sample_manifest(
             raise BenchError(f"init_states = {wanted}: {task.suite} task {task.index} has 0..{have - 1}")
 
     queues: dict[str, list[_Candidate]] = {}
-    for event in sorted(set(events or EVENTS), key=EVENT_ORDER.index):
+    for event in sorted(set(events or EVENTS), key=event_rank):
         queue = [
             _Candidate(task, row, event, draw)
             for task in tasks
             if can_have(task, event)
             for row in rows
-            for draw in DRAWS
+            for draw in (DRAWS if event in LABELS else DRAWS[:1])
         ]
         if queue:
             queues[event] = queue
         elif events is not None:
             raise BenchError(f"event {event!r}: none of the {len(tasks)} task(s) is eligible for it; leave it out")
-    cases = _choose(queues, n, seed, policy_seed)
+    cases = _choose(queues, n, seed, policy_seed, query_interval)
     if len(cases) < n:
         raise BenchError(
             f"n = {n}: only {len(cases)} cases can be made from {len(tasks)} task(s), {len(rows)} initial state(s) and "
@@ -140,7 +141,9 @@ class _Candidate:
         return ("task", *task), ("task and event", *task, self.event), ("draw", self.event, self.draw)
 
 
-def _choose(queues: dict[str, list[_Candidate]], n: int, seed: int, policy_seed: int) -> list[dict[str, Any]]:
+def _choose(
+    queues: dict[str, list[_Candidate]], n: int, seed: int, policy_seed: int, interval: int
+) -> list[dict[str, Any]]:
     """Events take turns; on its turn an event gives the candidate whose task was used least, ties broken by the seed."""
     uses: collections.Counter[tuple[object, ...]] = collections.Counter()
     layouts: dict[tuple[object, ...], Layout] = {}
@@ -153,6 +156,7 @@ def _choose(queues: dict[str, list[_Candidate]], n: int, seed: int, policy_seed:
         heapq.heapify(heap)
     turns = collections.deque(heaps)
     cases: list[dict[str, Any]] = []
+    case: dict[str, Any] | None
     while turns and len(cases) < n:
         event = turns.popleft()
         heap = heaps[event]
@@ -163,10 +167,14 @@ def _choose(queues: dict[str, list[_Candidate]], n: int, seed: int, policy_seed:
                 heapq.heapreplace(heap, (cost(candidate), i, candidate))
                 continue
             heapq.heappop(heap)
-            place = (candidate.task.suite, candidate.task.index, candidate.row)
-            if place not in layouts:
-                layouts[place] = _layout(candidate.task, candidate.row, policy_seed)
-            case = _make_case(candidate, layouts[place], policy_seed)
+            task, row = candidate.task, candidate.row
+            if (own := own_events(task).get(event)) is not None:
+                case = own(task, event, row, policy_seed, interval)
+            else:
+                place = (task.suite, task.index, row)
+                if place not in layouts:
+                    layouts[place] = _layout(task, row, policy_seed)
+                case = _make_case(candidate, layouts[place], policy_seed)
             if case is not None:
                 cases.append(case)
                 uses.update(candidate.counted())

@@ -6,57 +6,28 @@ and light that alternates between its level and a quarter of it. Distances, dire
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from evals.robot_agent_bench.instances import Instances
-from mjx_bench.cases import Manifest, stable_seed
-from mjx_bench.errors import BenchError, unknown_name
+from mjx_bench.cases import stable_seed
 from mjx_bench.task import Task
 
 SAMPLER = "mjx-bench-rab-1"
 ENTER_S, DWELL_S, CARRY_S, RELEASE_S, LEAVE_S = 0.6, 0.2, 1.2, 0.2, 0.6
 AWAY, RAISED = 0.60, 0.005  # metres: where the hand comes from, and how high it carries
 TRIGGER_M, LIGHT_STARTS_S, DIM = 0.25, 1.0, 0.25
-EVENTS = ("target_carried", "illumination_alternation")
 _LABELS = {"target_carried": ("GEO", "replan"), "illumination_alternation": ("OBS", "continue")}
 
 
-def manifest(
-    task: Task, event: str, instances: Sequence[int], *, policy_seed: int = 195, query_interval: int = 8
-) -> Manifest:
-    """One case an instance.
+def case_of(task: Task, event: str, row: int, policy_seed: int, interval: int) -> dict[str, Any]:
+    """The case of one instance, JSON; see `evals.libero_max.eligibility.CaseOf`.
 
     Args:
       task: one of the shelf pickups.
-      event: one of `EVENTS`.
-      instances: indices.
-      policy_seed: of every case; query_interval: Q of the protocol.
-
-    Raises:
-      BenchError: an event that there is not, or a task without such instances.
+      event: its own.
+      row: which instance.
+      policy_seed: of the case; interval: Q of the protocol.
     """
-    if event not in EVENTS:
-        raise unknown_name("disturbance", event, EVENTS)
-    made = task.extra.get("instances")
-    if not isinstance(made, Instances) or task.extra.get("event") is None:
-        raise BenchError(f"{task.suite} {task.name} has no disturbances; take shelf_pickup_relocated or _lighting")
-    cases = [_case(task, event, row, made.drawn(row).facts, policy_seed, query_interval) for row in instances]
-    data = {
-        "benchmark_id": SAMPLER,
-        "benchmark_version": "1",
-        "protocol": {
-            "arms": ["control", "intervention"],
-            "query_interval": query_interval,
-            "scoring_track": "physical_completion",
-            "selection_contract": f"{SAMPLER}; {event} of {task.name}, drawn with each instance",
-        },
-        "cases": cases,
-    }
-    return Manifest.read(data, SAMPLER)
-
-
-def _case(task: Task, event: str, row: int, facts: Any, policy_seed: int, interval: int) -> dict[str, Any]:
+    facts = task.extra["instances"].drawn(row).facts
     hz = task.control_hz
     seed = stable_seed(SAMPLER, task.suite, task.index, row, event)
     trigger: dict[str, Any]

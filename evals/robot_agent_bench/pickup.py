@@ -22,6 +22,7 @@ import numpy as np
 
 from evals.libero_max.eligibility import VISUAL
 from evals.robot_agent_bench.catalogue import DRINKS, SNACKS, Item
+from evals.robot_agent_bench.disturbances import case_of
 from evals.robot_agent_bench.furniture import BOARDS
 from evals.robot_agent_bench.household import MARK, Drawer, Home, Placed
 from evals.robot_agent_bench.instances import Drawn, Instances, NoInstance
@@ -229,8 +230,9 @@ def make(kind: Kind, suite: str, index: int) -> Task:
     """The task."""
     instances = Instances(kind.name, lambda drawer: draw(kind, drawer), FINE_HZ)
     events = tuple(event for event in VISUAL if event != "camera_shift")
+    own = {} if kind.event is None else {kind.event: case_of}
     return make_task(
         suite, index, kind.name, instances, kind.goal, kind.rules, kind.horizon, kind.instruction,
         regions=(START,), extra_entities=(HAND, *PAD_SIDES), geometry=Geometry("target", events),
-        extra={"reads": lambda instance: "target", "work": "shelf", "reach": "ahead", "lifts": True, "event": kind.event},
+        extra={"reads": lambda instance: "target", "work": "shelf", "reach": "ahead", "lifts": True, "own_events": own},
     )  # fmt: skip

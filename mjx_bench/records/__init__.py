@@ -12,11 +12,12 @@ Arrays go in and come out through the buffer protocol: NumPy users pass arrays a
 
 from mjx_bench.records.header import Header, Shard, git_state
 from mjx_bench.records.reader import RawArray, Run, load_run, read_array, read_tasks
-from mjx_bench.records.schema import EVENT_ORDER, SCHEMA, VISUAL_EVENTS, ArrayRef, Record, event_rank
+from mjx_bench.records.schema import EVENT_ORDER, OWN_EVENTS, SCHEMA, VISUAL_EVENTS, ArrayRef, Record, event_rank
 from mjx_bench.records.writer import RunWriter
 
 __all__ = [
     "EVENT_ORDER",
+    "OWN_EVENTS",
     "SCHEMA",
     "VISUAL_EVENTS",
     "ArrayRef",

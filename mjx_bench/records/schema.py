@@ -26,13 +26,16 @@ EVENT_ORDER = (
     "distractor_burst",
     "obstacle_insertion",
 )
+# Events of a benchmark's own, which its tasks make themselves (`Task.extra["own_events"]`); tables list them after those.
+OWN_EVENTS = ("target_carried", "illumination_alternation")
 # These change what cameras see and nothing else: a policy that reads the simulator's state cannot notice them.
-VISUAL_EVENTS = EVENT_ORDER[:4]
+VISUAL_EVENTS = (*EVENT_ORDER[:4], "illumination_alternation")
 
 
 def event_rank(event: str) -> tuple[int, str]:
-    """Sort key that puts events in `EVENT_ORDER`, other names after them."""
-    return (EVENT_ORDER.index(event) if event in EVENT_ORDER else len(EVENT_ORDER), event)
+    """Sort key that puts events in `EVENT_ORDER`, then `OWN_EVENTS`, other names after them."""
+    order = (*EVENT_ORDER, *OWN_EVENTS)
+    return (order.index(event) if event in order else len(order), event)
 
 
 @dataclasses.dataclass(frozen=True)

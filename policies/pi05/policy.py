@@ -143,9 +143,8 @@ class Pi05:
         if self._noise == "libero_max":
             seeds = libero_max_seeds(obs, [carry.query for carry in carries])
         state = state_of(obs)
-        return self.infer(
-            carries, observing.pictures_of(obs, self._adapter), state, [obs.task.instruction] * len(state), seeds
-        )
+        told = [obs.instruction(lane) for lane in range(len(state))]
+        return self.infer(carries, observing.pictures_of(obs, self._adapter), state, told, seeds)
 
     def infer(
         self,
