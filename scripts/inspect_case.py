@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from mjx_bench.inspection import ArmView
-    from mjx_bench.task import Task
 
 
 @dataclasses.dataclass(frozen=True)

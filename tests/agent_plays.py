@@ -72,9 +72,9 @@ class Played:
         return [event["feedback"] for event in self.events if event["event"] == "call"]
 
 
-def play(lane: Lane, agent: Says, toolset: Toolset | None = None) -> Played:
-    """An episode of instance 0 from its beginning."""
-    lane.begin("test", 0, 195)
+def play(lane: Lane, agent: Says, toolset: Toolset | None = None, instance: int = 0) -> Played:
+    """An episode of an instance from its beginning."""
+    lane.begin("test", instance, 195)
     transcript = Transcript("case", agent.spec.name)
     Play(lane, toolset or toolset_of(lane.task), agent, "test", transcript).run()
     return Played(lane, transcript, agent)

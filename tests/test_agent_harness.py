@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from evals import registry
 from evals.roboquest.tools import REJECTION
 from evals.robotworld.budget import CONSECUTIVE
 from evals.toolsets import toolset_of
@@ -192,6 +193,20 @@ def test_an_agent_reads_no_state_but_its_own(room: Lane):
     said = "".join(m.text for t in agent.turns for m in t.messages)
     assert "block" not in said.replace(ROOM.instruction, "")
     assert "progress" not in said
+
+
+def test_an_agent_is_told_what_its_instance_says(room: Lane):
+    task = registry.load_task("robot_agent_bench", 0)
+    goals = []
+    with Lane(task, "c") as lane:
+        for instance in range(3):
+            agent = Says(dataclasses.replace(call("wait"), ending="refused"))
+            play(lane, agent, instance=instance)
+            goals.append(agent.turns[0].messages[0].text.partition("Goal: ")[2])
+    assert goals == [task.instruction_of(i) for i in range(3)]
+    assert len({*goals, task.instruction}) == 4
+    play(room, agent, instance=1)
+    assert agent.turns[-1].messages[0].text.endswith(f"Goal: {ROOM.instruction}")
 
 
 def test_packets_hold_rounds_and_old_pictures_go(monkeypatch: pytest.MonkeyPatch, drone: Lane, room: Lane):

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from evals import registry
 from mjx_bench.errors import BenchError
 from mjx_bench.policy import Observation
 from policies.openpi_inputs import CAMERAS, IMAGE_SIZE, SENT_SIZE, axis_angle, openpi_inputs
@@ -63,6 +64,17 @@ def test_a_request_is_what_the_client_makes_of_libero_s_observation():
     assert sent["observation/state"].shape == (8,)
     np.testing.assert_allclose(sent["observation/state"], np.concatenate(state), rtol=0, atol=1e-12)
     assert sent["prompt"] == task.instruction == "open the middle drawer of the cabinet"
+
+
+def test_a_prompt_is_what_the_instance_of_its_lane_is_told():
+    def prompts(suite: str) -> list[str]:
+        task = registry.load_task(suite, 0)
+        return [sent["prompt"] for sent in openpi_inputs(observation(noise(3), task=task, instance=np.arange(3)))]
+
+    drinks, push = registry.load_task("robot_agent_bench", 0), registry.load_task("tabletop", 0)
+    assert prompts("robot_agent_bench") == [drinks.instruction_of(i) for i in range(3)]
+    assert len({*prompts("robot_agent_bench"), drinks.instruction}) == 4
+    assert prompts("tabletop") == [push.instruction] * 3
 
 
 @pytest.mark.parametrize("moment", ["init", "forced", "step"])

@@ -123,6 +123,15 @@ def test_what_cannot_be_used_is_one_request_s_own_fault(policy, change, message)
         policy.infer(**(queries(1) | change))
 
 
+def test_each_lane_is_asked_in_the_words_of_its_instance(policy, monkeypatch):
+    asked = []
+    monkeypatch.setattr(policy, "infer", lambda carries, pictures, state, prompts, seeds: asked.append(prompts))
+    task = type("Told", (), {"instruction_of": lambda self, row: f"lift block {row}"})()
+    small = {camera: np.zeros((2, 16, 16, 3), np.uint8) for camera in ("agentview", "robot0_eye_in_hand")}
+    policy.act([Episode()] * 2, observation(small, task=task, instance=np.array([5, 2])), np.zeros(2, np.uint64))
+    assert asked == [["lift block 5", "lift block 2"]]
+
+
 def test_a_missing_camera_is_named(policy):
     obs = observation({"agentview": np.zeros((1, 16, 16, 3), np.uint8)})
     with pytest.raises(observing.Unusable, match="no picture of robot0_eye_in_hand; there are agentview"):

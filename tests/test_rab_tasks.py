@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from evals import registry
+from evals.libero_max.eligibility import EVENTS, eligible_events, own_events
+from evals.libero_max.sampler import sample_manifest
 from evals.robot_agent_bench import discovery, pickup, selection
-from evals.robot_agent_bench.disturbances import DIM, manifest
+from evals.robot_agent_bench.disturbances import DIM
 from evals.robot_agent_bench.scoring import context_score, discovery_score, pickup_checkpoints, process_score
-from mjx_bench.cases import evaluation
+from mjx_bench.cases import EVENT_OPERATION, OWN_EVENTS, Manifest, check_case, evaluation, load_manifest
 from mjx_bench.checkers import FAILED, START, judge_of
 from mjx_bench.errors import BenchError
 from mjx_bench.film import film_pair
@@ -24,6 +26,7 @@ from mjx_bench.physics.base import Visual
 from mjx_bench.policy import Policy
 from mjx_bench.predicates import goal_index
 from mjx_bench.records import Run, load_run
+from mjx_bench.report.summary import summarise
 from mjx_bench.rescore import rescore
 from mjx_bench.schedule import run_pairs
 from mjx_bench.settings import RunSettings
@@ -31,6 +34,7 @@ from mjx_bench.signals import HAND, Signals
 from mjx_bench.task import Task
 from policies.reference.oracle import Oracle
 from policies.simple import Zero
+from scripts import cli
 
 SUITE = "robot_agent_bench"
 SETTINGS = RunSettings(policy="p", lanes=4, query_interval=8, threads=1)
@@ -39,6 +43,10 @@ NAMES = [*(k.name for k in selection.KINDS), *(k.name for k in pickup.KINDS), di
 
 def task(name: str) -> Task:
     return registry.load_task(SUITE, NAMES.index(name))
+
+
+def pairs(t: Task, event: str, instance: int) -> Manifest:
+    return sample_manifest([t], 1, 0, events=[event], init_states=[instance])
 
 
 def run(out: Path, t: Task, policy: Policy, instances: int) -> Run:
@@ -150,7 +158,7 @@ def test_a_product_is_picked_up_and_the_record_gives_its_points(tmp_path: Path):
 def test_a_hand_moves_the_target_in_the_dynamic_arm_alone(tmp_path: Path):
     """The same bits in a fork and in a replay, judged again and filmed."""
     t = dataclasses.replace(task("shelf_pickup_relocated"), horizon=120)
-    cases = manifest(t, "target_carried", [0])
+    cases = pairs(t, "target_carried", 0)
     lines = {}
     for replay in (False, True):
         settings = dataclasses.replace(SETTINGS, replay=replay)
@@ -172,7 +180,7 @@ def test_a_hand_moves_the_target_in_the_dynamic_arm_alone(tmp_path: Path):
 
 def test_light_alternates_for_cameras_alone(tmp_path: Path):
     t = dataclasses.replace(task("shelf_pickup_lighting"), horizon=100)
-    cases = manifest(t, "illumination_alternation", [1])
+    cases = pairs(t, "illumination_alternation", 1)
     run_pairs(cases, SETTINGS, tmp_path / "run", load_task=lambda case: t, policy=Oracle())
     found = load_run(tmp_path / "run")
     base, dynamic = sorted(found.records, key=lambda r: r.arm)
@@ -181,6 +189,9 @@ def test_light_alternates_for_cameras_alone(tmp_path: Path):
         assert np.array_equal(found.array(base, name), found.array(dynamic, name)), (
             "a policy without cameras sees no light"
         )
+    summary = summarise(found)
+    assert list(summary["events"]) == ["illumination_alternation"]
+    assert any("illumination_alternation: delta is exactly zero" in note for note in summary["notes"])
     footage = film_pair(found, cases.cases[0], t)
     poses = next(arm for arm in footage.arms.values() if arm.record.arm == "dynamic").poses
     scales = [[v.fields["scale"] for v in pose.visual] for pose in poses]
@@ -196,11 +207,30 @@ def test_light_alternates_for_cameras_alone(tmp_path: Path):
     assert looks_of(model, dim[:2]).light_diffuse == pytest.approx(model.light_diffuse)
 
 
-def test_disturbances_are_for_tasks_that_have_them():
-    with pytest.raises(BenchError, match="unknown disturbance 'earthquake'"):
-        manifest(task("shelf_pickup_lighting"), "earthquake", [0])
-    with pytest.raises(BenchError, match="drink_selection has no disturbances"):
-        manifest(task("drink_selection"), "target_carried", [0])
+def test_disturbances_are_drawn_by_name_on_the_tasks_that_have_them():
+    tasks = [task(name) for name in NAMES]
+    assert {event for t in tasks for event in own_events(t)} == set(OWN_EVENTS) <= EVENT_OPERATION.keys()
+    unnamed = {case.event for case in sample_manifest(tasks, 12, 0).cases}
+    assert unnamed == {event for t in tasks for event in eligible_events(t)} <= set(EVENTS)
+    drawn = sample_manifest(tasks, 6, 3, events=OWN_EVENTS, query_interval=5)
+    assert {(case.task_name, case.event) for case in drawn.cases} == {
+        (kind.name, kind.event) for kind in pickup.KINDS if kind.event
+    }
+    for case in drawn.cases:
+        check_case(case, tasks[case.task_index], len(tasks[case.task_index].load_init_states()))
+    fixed = {case.scenario.trigger.value for case in drawn.cases if case.event == "illumination_alternation"}  # type: ignore[union-attr]
+    assert fixed == {20}, "the first query at or after 1 s"
+    with pytest.raises(BenchError, match=r"unknown event 'target_caried'.*did you mean target_carried"):
+        pairs(tasks[0], "target_caried", 0)
+    with pytest.raises(BenchError, match="event 'target_carried': none of the 1 task"):
+        pairs(tasks[0], "target_carried", 0)
+
+
+def test_disturbances_are_drawn_on_the_command_line(tmp_path: Path):
+    out = tmp_path / "cases.json"
+    options = ["--suite", SUITE, "--task", "shelf_pickup_relocated", "--event", "target_carried", "--pairs", "3"]
+    assert cli.main(["sample", *options, "--out", str(out)]) == 0
+    assert load_manifest(out) == sample_manifest([task("shelf_pickup_relocated")], 3, 0, events=["target_carried"])
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from policies.pi05 import configs as models
 from policies.pi05.checkpoint import Checkpoint
 from policies.pi05.tokenizer import Tokenizer
 from policies.pi05.weights import Tree
-from train import batches, mesh, run_folder, saving, shown, sources
+from train import batches, claim, mesh, run_folder, saving, shown, sources
 from train import step as stepping
 from train.batches import Batch
 from train.configs import Config
@@ -74,6 +74,8 @@ class Training:
         self._weights = data.weights
         if mesh.first_process():
             run_folder.begin(run, config, data)
+            with claim.held(run):
+                pass  # refused before checkpoints are looked at
         mesh.meet("run begun")
         self.around = Checkpoint(self.model, {}, self.stats, self.words)
         self.shown = shown.of_datasets(data.folders)
@@ -143,6 +145,11 @@ def fit(
       BenchError: a loss that is not finite; a checkpoint that cannot be written.
       KeyboardInterrupt: passed on, with everything saved.
     """
+    with claim.held(training.run) if mesh.first_process() else nullcontext():
+        return _fit(training, held_out, progress)
+
+
+def _fit(training: Training, held_out: HeldOut | None, progress: Progress) -> State:
     config, saver = training.config, training.saver
     state = training.state()
     first = step = int(state.step)
@@ -178,23 +185,20 @@ def fit(
                     batch = next(stream)
                 state, metrics = run(state, mesh.put(training.mesh, batch))
                 step += 1
-                if step % config.log_every == 0 or step in (first + 1, config.steps):
+                stop = mesh.any_process(interrupt.asked is not None)
+                saves = stop or step % config.save_every == 0 or step == config.steps
+                logs = step % config.log_every == 0 or step in (first + 1, config.steps)
+                if saves or logs:
+                    _refuse_diverged(training, step, metrics)
+                if logs:
                     row = meter.row({name: float(value) for name, value in metrics.items()}, step - first, config.batch)
-                    if not np.isfinite(row["loss"]):
-                        raise BenchError(
-                            f"the loss is {row['loss']} at step {step}; try a smaller --peak ({training.run} goes on from"
-                            f" step {saver.latest or 0})"
-                        )
                     tell(row)
                     progress(step, config.steps, row)
                 if step % config.picture_every == 0 or step == config.steps:
                     _show(training, log, step, draw, state, batch)
-                if step % config.save_every == 0 or step == config.steps:
+                if saves:
                     saver.save(state)
                 evaluate()
-                stop = mesh.any_process(interrupt.asked is not None)
-            if stop:
-                saver.save(state)
             saver.wait()
             interrupt.obey()
             if stop and interrupt.asked is None:
@@ -204,6 +208,16 @@ def fit(
             log.close()
         saver.close()
     return state
+
+
+def _refuse_diverged(training: Training, step: int, metrics: Mapping[str, jax.Array]) -> None:
+    """Before anything is kept of the step: a loss or a gradient that is no number has spoilt the weights."""
+    for name in ("loss", "gradient"):
+        if not np.isfinite(value := float(metrics[name])):
+            raise BenchError(
+                f"the {name} is {value} at step {step}; try a smaller --peak ({training.run} goes on from step"
+                f" {training.saver.latest or 0})"
+            )
 
 
 class _Meter:

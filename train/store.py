@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -70,13 +71,19 @@ def pictures(dataset: Dataset, camera: str, side: int, progress: Callable[[str],
             )
         if progress is not None:
             progress(f"decoding {camera} of {dataset.folder}: {frames} pictures, once ({size / 1e6:.0f} MB)")
-        partial = path.with_suffix(".partial")
-        with partial.open("wb") as file:
-            for episode in range(len(dataset.lengths)):
-                file.write(resize_with_pad(dataset.pictures(camera, episode), side, side).tobytes())
-        if (written := partial.stat().st_size) != size:
-            raise BenchError(f"{dataset.folder}: {camera} has {written // (side * side * 3)} pictures, not {frames}")
-        partial.rename(path)
+        # Under a name of this process: another training may be decoding the same films.
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        try:
+            with partial.open("wb") as file:
+                for episode in range(len(dataset.lengths)):
+                    file.write(resize_with_pad(dataset.pictures(camera, episode), side, side).tobytes())
+            if (written := partial.stat().st_size) != size:
+                raise BenchError(
+                    f"{dataset.folder}: {camera} has {written // (side * side * 3)} pictures, not {frames}"
+                )
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     return Pictures(path, (frames, side, side, 3))
 
 

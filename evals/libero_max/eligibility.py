@@ -87,5 +87,7 @@ def own_events(task: Task) -> Mapping[str, CaseOf]:
 
 def can_have(task: Task, event: str) -> bool:
     """Whether a task can have an event, of any version or of its benchmark's own."""
-    visual = event in VISUAL and task.trigger_entity is not None
+    geometry = task.extra.get("geometry")
+    seen = VISUAL if geometry is None else set(VISUAL).intersection(geometry.events)
+    visual = event in seen and task.trigger_entity is not None
     return visual or event in eligible_events(task) or event in own_events(task)

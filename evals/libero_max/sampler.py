@@ -69,7 +69,8 @@ def sample_manifest(
       tasks: what to choose from.
       n: number of cases.
       seed: of the choice.
-      events: which events, of any version or of a benchmark's own; None for every one of `EVENTS` that some task is eligible for.
+      events: which events, of any version or of a benchmark's own; None for every one of `EVENTS` that some task is
+        eligible for.
       init_states: rows of the tasks' initial states to choose from.
       policy_seed: of every case.
       query_interval: Q of the protocol.

@@ -75,7 +75,7 @@ class RunWriter:
             with contextlib.ExitStack() as on_error:
                 folder.mkdir(parents=True, exist_ok=True)
                 lines = on_error.enter_context(_open_append(folder / "records.jsonl"))
-                _lock(lines, folder)
+                lock(lines, folder)
                 if (folder / "run.json").exists():
                     old = read_header(folder)
                     there = read_manifest(folder, old)["cases"]
@@ -205,7 +205,8 @@ def write_synced(file: BinaryIO, data: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def _lock(file: BinaryIO, folder: pathlib.Path) -> None:
+def lock(file: BinaryIO, folder: pathlib.Path) -> None:
+    """Claims an open file of the folder until it is closed; raises `BenchError` if another process has it."""
     import fcntl  # not on every system that can read a results folder
 
     try:
