@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -80,16 +80,18 @@ class Train:
     """Of everything that is drawn."""
     eval_suite: str | None = None
     """Suite of a task on whose instances the model is evaluated on the way."""
-    eval_task: str = "0"
-    """The task, by index or name."""
+    eval_task: str | None = None
+    """The task, by index or name; the first if not given."""
     eval_every: int | None = None
     """Steps between evaluations; those of --save-every if only --eval-suite is given."""
-    eval_instances: int = 20
-    """Instances of an evaluation."""
-    eval_first: int = 9_000
-    """The first of them; those from 0 are better left for a final evaluation."""
-    eval_interval: int = 8
-    """Q, the actions executed before the policy is asked again."""
+    eval_instances: int | None = None
+    """Instances of an evaluation; 20 if not given."""
+    eval_first: int | None = None
+    """The first of them; 9000 if not given: those from 0 are better left for a final evaluation."""
+    eval_interval: int | None = None
+    """Q, the actions executed before the policy is asked again; 8 if not given."""
+    eval_renderer: Literal["auto", "gl", "warp"] | None = None
+    """What takes an evaluation's pictures: gl (OpenGL, the reference) or warp (ray tracing); auto if not given."""
     distributed: bool = False
     """One of several processes that train together. Slurm, MPI and the like say which; elsewhere set
     JAX_COORDINATOR_ADDRESS (host:port of the first), JAX_NUM_PROCESSES and JAX_PROCESS_ID."""
@@ -107,6 +109,7 @@ def run(options: Train, emit: Emit) -> int:
 
     config = chosen(options)
     config.check()
+    _check_evaluations(options)
     if options.dry_run:
         from train import plan
 
@@ -147,6 +150,25 @@ def chosen(options: Train) -> Any:
     return dataclasses.replace(config, **given)
 
 
+# Options of evaluations on the way, and what `train.held_out.HeldOut` calls them.
+_EVALUATIONS = {
+    "eval_instances": "instances",
+    "eval_first": "first",
+    "eval_interval": "query_interval",
+    "eval_renderer": "renderer",
+}
+
+
+def _check_evaluations(options: Train) -> None:
+    """Raises `BenchError` for an option of evaluations that there are none of, or a number that cannot be."""
+    for name in ("eval_every", "eval_task", *_EVALUATIONS):
+        if options.eval_suite is None and (value := getattr(options, name)) is not None:
+            flag = "--" + name.replace("_", "-")
+            raise BenchError(f"{flag} {value} is of evaluations on the way; give --eval-suite too, or leave it out")
+    shared.at_least(1, eval_instances=options.eval_instances, eval_interval=options.eval_interval)
+    shared.at_least(0, eval_first=options.eval_first)
+
+
 def _join() -> None:
     """Becomes one of several processes."""
     import jax
@@ -166,12 +188,14 @@ def _join() -> None:
 def _train(options: Train, config: Any, folders: tuple[Path, ...], out: Path) -> dict[str, Any]:
     held_out = None
     if options.eval_suite is not None:
+        from policies.pi05 import configs as models
         from train import shown
         from train.held_out import HeldOut
 
-        shared.at_least(1, eval_instances=options.eval_instances, eval_interval=options.eval_interval)
-        index = shared.task_index(options.eval_suite, options.eval_task)
-        held_out = HeldOut(options.eval_suite, index, options.eval_instances, options.eval_first, options.eval_interval)
+        index = shared.task_index(options.eval_suite, options.eval_task or "0")
+        given = {field: getattr(options, name) for name, field in _EVALUATIONS.items()}
+        held_out = HeldOut(options.eval_suite, index, **{n: v for n, v in given.items() if v is not None})
+        held_out.check(models.named(config.model).horizon)
         shown.check_instances(shown.of_datasets(folders), held_out.cases()[1].cases)
     from train import log, loop
 

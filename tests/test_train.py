@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import errno
 import json
+import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -29,11 +31,14 @@ import jax.numpy as jnp
 from mjx_bench.errors import BenchError
 from policies import registry
 from policies.pi05 import checkpoint, losses, weights
+from scripts.train import Train
+from scripts.train import run as run_command
 from tests import train_data
 from tests.train_models import NANO, NANO_TRAINING, register
-from train import configs, loop, objective, parts, plan, saving
+from train import configs, loop, mesh, objective, parts, plan, saving
 from train import log as logs
 from train import step as stepping
+from train.held_out import HeldOut
 
 ROOT = Path(__file__).resolve().parents[1]
 CALM = dataclasses.replace(NANO_TRAINING, augmentation=configs.Augmentation(0.0, 0.0, 0.0, 0.0, 0.0), auxiliary=0.0)
@@ -213,12 +218,6 @@ def test_what_is_frozen_stays_and_adapters_stand_for_whole_matrices(data):
             assert len(after.trained.lora) == 2 * sum(map(parts.adapted, before))
 
 
-def test_everything_frozen_is_refused():
-    config = dataclasses.replace(CALM, frozen=configs.PARTS)
-    with pytest.raises(BenchError, match="nothing is left to train"):
-        stepping.begin(config, weights.random_weights(NANO, 0), 0)
-
-
 def test_eight_devices_learn_what_one_does(whole, data):
     code = f"""
 import dataclasses, json, sys
@@ -304,11 +303,128 @@ print(json.dumps(plan.plan(dataclasses.replace(NANO_TRAINING, fsdp=4, auxiliary=
         ({"ema": 1.0}, "ema = 1.0; give a decay"),
         ({"frozen": ("towr",)}, "unknown part of the model 'towr'; did you mean tower"),
         ({"steps": 0}, "steps = 0; give an integer of at least 1"),
+        ({"peak": math.nan}, "peak = nan; give a finite number"),
+        ({"weight_decay": math.inf}, "weight_decay = inf; give a finite number"),
+        ({"betas": (0.9, math.nan)}, "betas = nan; give a finite number"),
+        ({"augmentation": configs.Augmentation(crop=math.nan)}, "augmentation.crop = nan; give a finite number"),
+        ({"peak": 0.0}, "peak = 0.0; give a number above 0"),
+        ({"clip": -1.0}, "clip = -1.0; give a number above 0"),
+        ({"floor": 1.5}, "floor = 1.5; give a share of the peak from 0 to 1"),
+        ({"seed": -1}, "seed = -1; give an integer from 0 to 4294967295"),
+        ({"frozen": configs.PARTS}, "frozen = tower, trunk, expert: nothing is left to train"),
+        ({"frozen": configs.PARTS, "lora": 2}, "nothing is left to train"),
+        (
+            {"frozen": ("trunk", "expert"), "lora": 2},
+            "lora = 2 is for matrices of trunk and expert, and frozen = trunk",
+        ),
+        ({"lora": 9}, "lora = 9 is more than the rank of pi05_nano's smallest matrix; give at most 8"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(change, message):
     with pytest.raises(BenchError, match=message):
         dataclasses.replace(NANO_TRAINING, **change).check()
+
+
+def test_the_largest_rank_is_that_of_the_smallest_matrix():
+    dataclasses.replace(NANO_TRAINING, lora=8).check()
+    sides = [min(x.shape[-2:]) for name, x in weights.flat(weights.abstract(NANO)[1]).items() if parts.adapted(name)]
+    assert min(sides) == 8
+
+
+@pytest.mark.parametrize("shares", [(math.nan,), (math.inf,), (0.0,), (1.0, 1.0)])
+def test_weights_of_datasets_that_cannot_be_are_refused_before_anything_is_written(data, tmp_path, shares):
+    with pytest.raises(BenchError, match=r"weights .* of 1 datasets: give a finite one above 0 for each"):
+        loop.Training(NANO_TRAINING, dataclasses.replace(data, weights=shares), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_films_are_decoded(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("train.sources.load", lambda *args: pytest.fail("datasets are read"))
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file" / "new" / "run", Path("/proc/run")):
+        with pytest.raises(BenchError, match=r"run: no run's folder can be made there \(.+\); choose another --out"):
+            loop.Training(NANO_TRAINING, data, out)
+    monkeypatch.setattr("train.run_folder.os.access", lambda path, mode: False)
+    with pytest.raises(BenchError, match="run cannot be written to; choose another --out"):
+        loop.Training(NANO_TRAINING, data, tmp_path / "run")
+
+
+def test_datasets_that_are_refused_leave_no_folder(tmp_path):
+    with pytest.raises(BenchError, match="no such folder"):
+        loop.Training(NANO_TRAINING, loop.Data((tmp_path / "none",)), tmp_path / "new" / "run")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "there").mkdir()
+    with pytest.raises(BenchError, match="there/none: no such folder"):
+        loop.Training(NANO_TRAINING, loop.Data((tmp_path / "there" / "none",)), tmp_path / "there")
+    assert (tmp_path / "there").is_dir()
+
+
+def test_devices_that_cannot_be_arranged_are_refused_with_what_can_be():
+    with pytest.raises(BenchError, match="fsdp = 8 does not divide the 1 devices; give --fsdp 1"):
+        mesh.make(8, 256, [None])
+    with pytest.raises(BenchError, match="fsdp = 8 does not divide the 12 devices; give --fsdp 4"):
+        mesh.make(8, 256, [None] * 12)
+
+
+@pytest.mark.parametrize(
+    ("steps", "floor", "said"),
+    [
+        (6, 0.01, ["going on after step 3"]),
+        (2, 0.01, [r".*run has 3 steps already, and steps = 2: nothing is left to do; give more --steps"]),
+        (3, 0.01, [r".*run has 3 steps already, and steps = 3: nothing is left to do; give more --steps"]),
+        (
+            60,
+            0.01,
+            [
+                "going on after step 3",
+                "steps = 60, where the run was begun with 6: the cosine falls over 60 steps now, and the learning rate"
+                " goes on from 0.000999, where it would have been 0.000855",
+            ],
+        ),
+        (60, 1.0, ["going on after step 3"]),
+    ],
+)
+def test_what_another_number_of_steps_means_is_said(data, tmp_path, monkeypatch, steps, floor, said):
+    heard, config, run = [], dataclasses.replace(NANO_TRAINING, floor=floor), tmp_path / "run"
+    loop.Training(config, data, run).saver.close()
+    training = loop.Training(dataclasses.replace(config, steps=steps), data, run, heard.append)
+    monkeypatch.setattr(saving.Saver, "latest", 3)
+    monkeypatch.setattr(saving.Saver, "restore", lambda self, shapes: SimpleNamespace(step=np.array(3)))
+    heard.clear()
+    training.state()
+    training.saver.close()
+    assert len(heard) == len(said)
+    for line, pattern in zip(heard, said, strict=True):
+        assert re.fullmatch(pattern, line)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"eval_every": 50}, "--eval-every 50 is of evaluations on the way; give --eval-suite too"),
+        ({"eval_task": "pick_lift"}, "--eval-task pick_lift is of"),
+        ({"eval_instances": 5}, "--eval-instances 5 is of"),
+        ({"eval_first": 0}, "--eval-first 0 is of"),
+        ({"eval_renderer": "warp"}, "--eval-renderer warp is of"),
+        ({"eval_suite": "tabletop", "eval_instances": 0}, "--eval-instances 0 is too small"),
+        ({"eval_suite": "tabletop", "eval_first": -1}, "--eval-first -1 is too small"),
+    ],
+)
+def test_options_of_evaluations_that_nobody_reads_are_refused(given, message):
+    with pytest.raises(BenchError, match=message):
+        run_command(Train(config="pi05_tiny_tabletop", **given), pytest.fail)
+
+
+def test_what_the_first_evaluation_would_stumble_over_is_refused_before(monkeypatch):
+    with pytest.raises(BenchError, match="--eval-interval 9 is more than the model's 8 actions"):
+        HeldOut("tabletop", 0, query_interval=9).check(8)
+
+    def lacks(name):
+        raise BenchError(f"{name} does not work here")
+
+    monkeypatch.setattr("train.held_out.choose", lacks)
+    with pytest.raises(BenchError, match="warp does not work here"):
+        HeldOut("tabletop", 0, renderer="warp").check(8)
 
 
 def test_a_name_with_a_typo_is_refused_before_anything_is_loaded():

@@ -24,6 +24,7 @@ from tests import train_data
 from tests.train_models import NANO
 from train import augment, batches, sources
 from train.configs import Augmentation
+from train.lerobot.check import check
 from train.lerobot.read import Dataset
 
 
@@ -182,6 +183,37 @@ def edited(folder, tmp_path, name, edit):
     path = next(copy.rglob(name))
     path.write_text(edit(path.read_text()))
     return copy
+
+
+def test_statistics_of_another_length_are_refused(folder, tmp_path):
+    def cut(text):
+        info = json.loads(text)
+        (info.get("stats") or info)["expert_action"]["mean"].pop()
+        return json.dumps(info)
+
+    copy = edited(folder, tmp_path / "whole", "stats.json", cut)
+    wrong = (
+        "mean of expert_action has 6 numbers, where 7 are needed; take those of expert_action out, and they are counted"
+    )
+    with pytest.raises(BenchError, match=rf"meta/stats.json: {wrong}"):
+        sources.load(copy, NANO)
+    assert any(f"meta/stats.json: {wrong}" in fault.text for fault in check(copy, decode=False).faults)
+
+    def first(text):
+        line, rest = text.split("\n", 1)
+        return f"{cut(line)}\n{rest}"
+
+    copy = edited(folder, tmp_path / "episodes", "episodes_stats.jsonl", first)
+    assert any(f"episode 0: {wrong}" in fault.text for fault in check(copy).faults)
+    (copy / "meta" / "stats.json").unlink()
+    with pytest.raises(BenchError, match=f"statistics of episode 0: {wrong}"):
+        sources.load(copy, NANO)
+
+
+def test_a_file_is_no_dataset(tmp_path):
+    (tmp_path / "data").write_text("")
+    with pytest.raises(BenchError, match="data: is a file; give the folder that mjx-bench demos"):
+        sources.load(tmp_path / "data", NANO)
 
 
 def test_shifted_timestamps_are_refused(folder, monkeypatch):

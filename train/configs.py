@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import Any
 
 from mjx_bench.errors import BenchError, unknown_name
+from policies.pi05 import configs as models
 
 # Parts of the model that may be left as they are.
 PARTS = ("tower", "trunk", "expert")
+
+_SEEDS = 2**32  # of the order of batches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +99,10 @@ class Config:
         Raises:
           BenchError: with the field, its value and what it may be.
         """
+        for name, value in _flat(dataclasses.asdict(self)).items():
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, float) and not math.isfinite(number):
+                    raise BenchError(f"{name} = {number}; give a finite number")
         for field in (
             "steps",
             "batch",
@@ -111,6 +119,13 @@ class Config:
         for field in ("warmup", "lora", "auxiliary", "workers", "keep_every", "eval_every", "weight_decay"):
             if getattr(self, field) < 0:
                 raise BenchError(f"{field} = {getattr(self, field)} is negative")
+        for field in ("peak", "clip"):
+            if getattr(self, field) <= 0:
+                raise BenchError(f"{field} = {getattr(self, field)}; give a number above 0")
+        if not 0.0 <= self.floor <= 1.0:
+            raise BenchError(f"floor = {self.floor}; give a share of the peak from 0 to 1")
+        if not 0 <= self.seed < _SEEDS:
+            raise BenchError(f"seed = {self.seed}; give an integer from 0 to {_SEEDS - 1}")
         if self.batch % self.accumulate:
             raise BenchError(f"batch = {self.batch} is no multiple of accumulate = {self.accumulate}")
         if not 0.0 <= self.ema < 1.0:
@@ -118,6 +133,24 @@ class Config:
         for part in self.frozen:
             if part not in PARTS:
                 raise unknown_name("part of the model", part, PARTS)
+        if not set(PARTS) - set(self.frozen):
+            raise BenchError(f"frozen = {', '.join(self.frozen)}: nothing is left to train; leave out one of them")
+        if self.lora:
+            self._check_lora()
+
+    def _check_lora(self) -> None:
+        model = models.named(self.model)
+        streams = {part: getattr(model, part) for part in ("trunk", "expert") if part not in self.frozen}
+        if not streams:
+            raise BenchError(
+                f"lora = {self.lora} is for matrices of trunk and expert, and frozen = {', '.join(self.frozen)};"
+                " leave out one of the two, or give --lora 0"
+            )
+        most = min(model.head_dim, *(side for stream in streams.values() for side in (stream.width, stream.mlp)))
+        if self.lora > most:
+            raise BenchError(
+                f"lora = {self.lora} is more than the rank of {model.name}'s smallest matrix; give at most {most}"
+            )
 
 
 CONFIGS = {

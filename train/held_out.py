@@ -9,7 +9,9 @@ from pathlib import Path
 from evals import registry
 from mjx_bench import records
 from mjx_bench.cases import evaluation
+from mjx_bench.errors import BenchError
 from mjx_bench.manifest import Manifest
+from mjx_bench.observe.choice import choose
 from mjx_bench.schedule import run_pairs
 from mjx_bench.settings import RunSettings, check_settings
 from mjx_bench.task import Task
@@ -30,13 +32,28 @@ class HeldOut:
       instances: how many.
       first: the first of them. A final evaluation takes those from 0, which are better not looked at before.
       query_interval: Q.
+      renderer: of the model's pictures, `auto` or one of `mjx_bench.observe.choice.RENDERERS`.
     """
 
     suite: str
     index: int
-    instances: int
-    first: int
+    instances: int = 20
+    first: int = 9_000
     query_interval: int = 8
+    renderer: str = "auto"
+
+    def check(self, horizon: int) -> None:
+        """Refuses what the first evaluation would stumble over, steps later.
+
+        Args:
+          horizon: of the model, T.
+
+        Raises:
+          BenchError: more actions between two queries than the model returns, or a renderer that does not work here.
+        """
+        if self.query_interval > horizon:
+            raise BenchError(f"--eval-interval {self.query_interval} is more than the model's {horizon} actions")
+        choose(self.renderer)
 
     def cases(self) -> tuple[Task, Manifest]:
         """The task, and one case an instance."""
@@ -52,7 +69,7 @@ class HeldOut:
           BenchError: see `mjx_bench.schedule.run_pairs`.
         """
         policy = Pi05(found, f"step {step}")
-        settings = RunSettings(policy.spec.name, _LANES, self.query_interval)
+        settings = RunSettings(policy.spec.name, _LANES, self.query_interval, renderer=self.renderer)
         check_settings(settings, policy)
         _, manifest = self.cases()
         out = run / FOLDER / f"{step:08}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -52,31 +53,36 @@ class Training:
         self.config, self.run, self.note = config, run, note
         self.model = models.named(config.model)
         self.mesh = mesh.make(config.fsdp, config.batch // config.accumulate)
-        if data.weights and (len(data.weights) != len(data.folders) or min(data.weights) <= 0):
-            raise BenchError(f"weights {data.weights} of {len(data.folders)} datasets: give a positive one for each")
+        shares = data.weights
+        if shares and (len(shares) != len(data.folders) or min(shares) <= 0 or not math.isfinite(sum(shares))):
+            raise BenchError(
+                f"weights {' '.join(map(str, shares))} of {len(data.folders)} datasets: give a finite one above 0 for each"
+            )
         run_folder.check(run, config, data)
         mesh.meet("run checked")
-        given = None if data.words is None else tokenizer.load(data.words)
-        started = None if data.start is None else checkpoint.load(data.start, config=config.model, words=given)
-        self.words: Tokenizer = tokenizer.fitting(self.model, given or (started.words if started else None))
-        self.sources = [sources.load(path, self.model, note) for path in data.folders]
-        self.stats = sources.statistics_of(self.sources, self.model)
-        for vector in ("state", "actions"):
-            scale, names = self.stats.scale(vector, self.model.normalisation), self.stats.features[vector]
-            if flat := [name for name, constant in zip(names, scale.flat, strict=True) if constant]:
-                note(f"{vector}: {', '.join(flat)} never changes in the data, and counts as a constant")
-        self.maker = batches.Maker(self.model, self.words, self.stats, self.sources)
-        if config.auxiliary and not self.maker.places:
-            raise BenchError(
-                f"auxiliary = {config.auxiliary} needs datasets with {sources.PLACES}, the same in each; give --auxiliary 0"
-            )
-        self._tree: Tree = started.tree if started else weights.initial_weights(self.model, config.seed)
-        self._weights = data.weights
-        if mesh.first_process():
-            run_folder.begin(run, config, data)
-            with claim.held(run):
-                pass  # refused before checkpoints are looked at
-        mesh.meet("run begun")
+        with run_folder.made(run):
+            given = None if data.words is None else tokenizer.load(data.words)
+            started = None if data.start is None else checkpoint.load(data.start, config=config.model, words=given)
+            self.words: Tokenizer = tokenizer.fitting(self.model, given or (started.words if started else None))
+            self.sources = [sources.load(path, self.model, note) for path in data.folders]
+            self.stats = sources.statistics_of(self.sources, self.model)
+            for vector in ("state", "actions"):
+                scale, names = self.stats.scale(vector, self.model.normalisation), self.stats.features[vector]
+                if flat := [name for name, constant in zip(names, scale.flat, strict=True) if constant]:
+                    note(f"{vector}: {', '.join(flat)} never changes in the data, and counts as a constant")
+            self.maker = batches.Maker(self.model, self.words, self.stats, self.sources)
+            if config.auxiliary and not self.maker.places:
+                raise BenchError(
+                    f"auxiliary = {config.auxiliary} needs datasets with {sources.PLACES}, the same in each; give"
+                    " --auxiliary 0"
+                )
+            self._tree: Tree = started.tree if started else weights.initial_weights(self.model, config.seed)
+            self._weights = data.weights
+            if mesh.first_process():
+                run_folder.begin(run, config, data)
+                with claim.held(run):
+                    pass  # refused before checkpoints are looked at
+            mesh.meet("run begun")
         self.around = Checkpoint(self.model, {}, self.stats, self.words)
         self.shown = shown.of_datasets(data.folders)
         self.saver = saving.Saver(run, config, self.around, self.shown)
@@ -98,8 +104,24 @@ class Training:
             return jax.jit(fresh, out_shardings=shardings)(self._tree)
         shapes = jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), like, shardings)
         state = self.saver.restore(shapes)
-        self.note(f"going on after step {int(state.step)}")
+        self._say_what_is_left(int(state.step))
         return state
+
+    def _say_what_is_left(self, done: int) -> None:
+        steps, before = self.config.steps, run_folder.read(self.run)["config"]["steps"]
+        if done >= steps:
+            self.note(
+                f"{self.run} has {done} steps already, and steps = {steps}: nothing is left to do; give more --steps"
+            )
+            return
+        self.note(f"going on after step {done}")
+        told = dataclasses.replace(self.config, steps=before)
+        then, now = (float(stepping.rate(config)(done)) for config in (told, self.config))
+        if then != now:
+            self.note(
+                f"steps = {steps}, where the run was begun with {before}: the cosine falls over {steps} steps now, and the"
+                f" learning rate goes on from {now:.3g}, where it would have been {then:.3g}"
+            )
 
     def stream(self, begin: int) -> Iterator[Batch]:
         """This process's part of each batch, from this one on."""

@@ -28,7 +28,9 @@ def make(fsdp: int, batch: int, devices: list[Any] | None = None) -> Mesh:
     """
     found = jax.devices() if devices is None else devices
     if len(found) % fsdp:
-        raise BenchError(f"fsdp = {fsdp} does not divide the {len(found)} devices")
+        raise BenchError(
+            f"fsdp = {fsdp} does not divide the {len(found)} devices; give --fsdp {math.gcd(fsdp, len(found))}"
+        )
     if batch % len(found):
         raise BenchError(f"batch = {batch} is no multiple of the {len(found)} devices")
     return Mesh(np.array(found).reshape(-1, fsdp), AXES)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from mjx_bench.errors import BenchError
 from mjx_bench.seeds import fold_seed
 from policies.pi05 import weights
 from policies.pi05.weights import Tree
@@ -53,15 +52,9 @@ def adapted(name: str) -> bool:
 
 
 def split(config: Config, tree: Tree) -> tuple[Flat, Flat]:
-    """The weights that are trained, and the others. With adapters, trunk and expert are left as they are.
-
-    Raises:
-      BenchError: nothing is left to train.
-    """
+    """The weights that are trained, and the others. With adapters, trunk and expert are left as they are."""
     leaves = weights.flat(tree)
     still = {name for name in leaves if part_of(name) in config.frozen or (config.lora and name.startswith(_LANGUAGE))}
-    if len(still) == len(leaves) and not config.lora:
-        raise BenchError(f"frozen = {', '.join(config.frozen)}: nothing is left to train")
     return ({n: x for n, x in leaves.items() if n not in still}, {n: x for n, x in leaves.items() if n in still})
 
 

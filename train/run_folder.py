@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,11 @@ def check(run: Path, config: Config, data: Data) -> None:
       BenchError: with what is in the way, or the first setting that differs.
     """
     path = run / SETTINGS
-    if not path.exists():
+    try:
+        begun = path.exists()
+    except OSError as error:
+        raise _unusable(run, error) from None
+    if not begun:
         # A kill in a run's first moments may have left its settings half written, under another name.
         if run.exists() and (not run.is_dir() or any(not p.name.startswith(SETTINGS) for p in run.iterdir())):
             raise BenchError(f"{run} holds something that is no run; choose another --out")
@@ -49,6 +56,39 @@ def check(run: Path, config: Config, data: Data) -> None:
     for name, value in _plain(data).items():
         if (before := stored["data"].get(name)) != value:
             raise BenchError(f"{run} was begun with data {name} {before}, not {value}; choose another --out")
+
+
+@contextmanager
+def made(run: Path) -> Iterator[None]:
+    """The folder is there while datasets are read; if they are refused, it goes again, unless there is something in it.
+
+    Raises:
+      BenchError: it cannot be made, or nothing can be written there.
+    """
+    new: list[Path] = []
+    try:
+        new += [folder for folder in (run, *run.parents) if not folder.exists()]
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _remove(new)
+        raise _unusable(run, error) from None
+    if not os.access(run, os.W_OK | os.X_OK):
+        raise BenchError(f"{run} cannot be written to; choose another --out")
+    try:
+        yield
+    except BaseException:
+        _remove(new)
+        raise
+
+
+def _remove(folders: list[Path]) -> None:
+    with suppress(OSError):  # from the first that is not empty
+        for folder in folders:
+            folder.rmdir()
+
+
+def _unusable(run: Path, error: OSError) -> BenchError:
+    return BenchError(f"{run}: no run's folder can be made there ({error.strerror}); choose another --out")
 
 
 def begin(run: Path, config: Config, data: Data) -> None:

@@ -15,6 +15,7 @@ from policies.pi05.adapters import Adapter
 from policies.pi05.configs import Config
 from policies.pi05.statistics import Statistics
 from train import store
+from train.lerobot import schema, stats
 from train.lerobot.check import TIME_TOLERANCE
 from train.lerobot.read import Dataset, open_dataset
 
@@ -185,6 +186,8 @@ def _check_times(dataset: Dataset, episode: int, columns: Mapping[str, np.ndarra
 def _statistics(dataset: Dataset, name: str, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Those of the meta files; what they lack (LeRobot before 0.4 knew no quantiles) is counted from the column."""
     found, values = dict(dataset.stats.get(name, {})), columns[name]
+    if wrong := stats.misfit({name: found}, dataset.features):
+        raise BenchError(f"{dataset.folder / schema.STATS}: {wrong}")
     if not {"mean", "std", "q01", "q99", "count"} <= set(found):
         low, high = np.quantile(values.astype(np.float64), (0.01, 0.99), axis=0)
         count = np.array([len(values)])

@@ -73,12 +73,18 @@ class Dataset:
         """Feature to statistics of the whole dataset (`stats.NAMES`), without a look at any video.
 
         From `stats.json` where there is one. Otherwise merged from those of the episodes, and quantiles counted anew.
+
+        Raises:
+          BenchError: there are none, or an episode's are of another length than their feature.
         """
         path = self.folder / schema.STATS
         if path.is_file():
             return stats.from_json(read_json(path))
         if not all(episode.stats for episode in self.episodes):
             raise BenchError(f"{self.folder}: has no statistics; write them with mjx-bench dataset convert")
+        for number, episode in enumerate(self.episodes):
+            if wrong := stats.misfit(episode.stats, self.features):
+                raise BenchError(f"{self.folder}: statistics of episode {number}: {wrong}")
         names = [n for n, f in self.features.items() if not f.visual and f.dtype != "string"]
         own = [self.columns(e) for e in range(len(self.episodes))]
         exact = ((name, np.concatenate([columns[name] for columns in own])) for name in names)
@@ -173,7 +179,8 @@ def open_dataset(folder: Path) -> Dataset:
     folder = Path(folder)
     path = folder / schema.INFO
     if not path.is_file():
-        what = "no such folder" if not folder.is_dir() else f"is no LeRobot dataset: it has no {schema.INFO}"
+        what = f"is no LeRobot dataset: it has no {schema.INFO}" if folder.is_dir() else "no such folder"
+        what = "is a file" if folder.is_file() else what
         raise BenchError(f"{folder}: {what}; give the folder that mjx-bench demos, or LeRobot, wrote")
     info = read_json(path)
     version = str(info.get("codebase_version"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -116,6 +117,19 @@ def of_dataset(
       columns: name and all frames' numbers, of the columns whose quantiles are to be exact.
     """
     return merged_all(parts) | {name: of_column(values) for name, values in columns}
+
+
+def misfit(told: Mapping[str, Stats], features: Mapping[str, Feature]) -> str | None:
+    """The first statistic that does not have a number for each dimension of its feature (of pictures, each colour)."""
+    for name in (name for name in features if name in told):
+        size = 3 if features[name].visual else math.prod(features[name].shape)
+        for k in NAMES:
+            if k in told[name] and (found := np.size(told[name][k])) != (want := 1 if k == "count" else size):
+                return (
+                    f"{k} of {name} has {found} numbers, where {want} are needed; take those of {name} out, and they"
+                    " are counted again"
+                )
+    return None
 
 
 def from_json(value: Mapping[str, Any]) -> dict[str, dict[str, np.ndarray]]:
