@@ -179,10 +179,11 @@ def test_the_small_tokenizer_says_whatever_there_is_to_say():
     words = tokenizer.small()
     assert words.size == configs.SMALL.vocabulary
     assert words.encode("lift", begin=True)[0] == configs.BOS
-    texts = [row["instruction"] for suite in ("tabletop", "roboquest") for row in registry.task_table(suite)]
-    for text in [*texts, "Größe: 12 µm, 工具!"]:
+    texts = {name: [row["instruction"] for row in registry.task_table(name)] for name in ("tabletop", "roboquest")}
+    for text in [*texts["tabletop"], *texts["roboquest"], "Größe: 12 µm, 工具!"]:
         assert words.decode(words.encode(text)).strip() == text
-    longest = [max(texts, key=len), "put both the alphabet soup and the tomato sauce in the basket of the kitchen"]
+    # Of the robot that the small models are for.
+    longest = [max(texts["tabletop"], key=len), "put both the alphabet soup and the tomato sauce in the basket of the kitchen"]
     for text in longest:
         assert len(tokenizer.prompt(words, configs.TINY, text, np.full(23, 0.9))) < configs.TINY.prompt_tokens
 

@@ -131,5 +131,5 @@ def test_they_survive_the_file_that_records_are_judged_by(rules: Rules):
 
 
 def test_too_many_events_are_refused():
-    with pytest.raises(BenchError, match="events, the score and hits remember more than 8 numbers"):
+    with pytest.raises(BenchError, match="events, the score, hits and finds remember more than 8 numbers"):
         judge(Rules(events=EVENTS[:1] * 5))

@@ -44,7 +44,7 @@ _THINGS = (
 
 _REPEATS = 100
 # Tasks of suites that grow, as many as there were: pieces stay what they are, since checkpoints are trained on their ids.
-_THEN = {"roboquest": 1, "robotworld": 1}
+_THEN = {"roboquest": 1, "robotworld": 1, "robot_agent_bench": 0}
 
 
 def corpus() -> list[str]:
