@@ -109,7 +109,7 @@ def test_what_acts_is_evaluated_on_the_way_and_once_more_where_a_kill_came_befor
 @pytest.mark.slow
 def test_success_on_held_out_instances_is_what_their_records_say(data, tmp_path):
     run = tmp_path / "run"
-    held = HeldOut("tabletop", 0, 2, 9_000, 16)
+    held = HeldOut("tabletop", 0, 2, 9_000, 4)
     loop.fit(loop.Training(dataclasses.replace(SETTINGS, steps=2, eval_every=2), data, run), held)
     done = records.load_run(run / "held_out" / "00000002").done
     assert len(done) == 2
@@ -147,7 +147,7 @@ def test_a_run_with_adapters_or_frozen_parts_goes_on_acts_and_is_exported(data, 
 @pytest.mark.slow
 def test_subtasks_are_learnt_beside_actions_and_said_before_them(data, tmp_path):
     run = tmp_path / "run"
-    config = dataclasses.replace(SETTINGS, model=TALKING.name, steps=60, save_every=60, peak=1e-2, auxiliary=0.0)
+    config = dataclasses.replace(SETTINGS, model=TALKING.name, steps=200, save_every=200, peak=1e-2, auxiliary=0.0)
     loop.fit(loop.Training(config, data, run))
     errors = [row["subtask"] for row in logs.read(run)]
     assert errors[-1] < 0.5 * errors[0]
