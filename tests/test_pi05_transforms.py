@@ -183,7 +183,10 @@ def test_the_small_tokenizer_says_whatever_there_is_to_say():
     for text in [*texts["tabletop"], *texts["roboquest"], "Größe: 12 µm, 工具!"]:
         assert words.decode(words.encode(text)).strip() == text
     # Of the robot that the small models are for.
-    longest = [max(texts["tabletop"], key=len), "put both the alphabet soup and the tomato sauce in the basket of the kitchen"]
+    longest = [
+        max(texts["tabletop"], key=len),
+        "put both the alphabet soup and the tomato sauce in the basket of the kitchen",
+    ]
     for text in longest:
         assert len(tokenizer.prompt(words, configs.TINY, text, np.full(23, 0.9))) < configs.TINY.prompt_tokens
 
