@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evals import registry
-from evals.tabletop.instances import TRAINING
+from evals.instances import TRAINING
 from mjx_bench.errors import MissingExtra
 from mjx_bench.task import Task
 

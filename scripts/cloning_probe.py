@@ -37,7 +37,7 @@ def run(options: Probe) -> int:
     indices = [shared.task_index("tabletop", name) for name in options.task]
 
     from evals import registry
-    from evals.tabletop.instances import EVALUATION, TRAINING
+    from evals.instances import EVALUATION, TRAINING
     from mjx_bench.observe.choice import choose
     from policies import registry as policies
     from train.cloning_probe import probe

@@ -6,7 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from evals.tabletop.instances import EVALUATION, TRAINING
+from evals.instances import EVALUATION, TRAINING
 from mjx_bench.policy import Observation, PolicySpec
 from policies.scripted import Reactive
 from tests.test_tabletop import scene_of

@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("pyarrow.parquet", reason="needs the extra: train")
 
 from evals import registry
-from evals.tabletop.instances import EVALUATION, TRAINING
+from evals.instances import EVALUATION, TRAINING
 from mjx_bench.engines import engine_of
 from mjx_bench.errors import BenchError
 from mjx_bench.physics.base import Pose

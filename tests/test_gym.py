@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from evals import envs, registry
-from evals.tabletop.instances import TRAINING
+from evals.instances import TRAINING
 from mjx_bench.cases import evaluation
 from mjx_bench.errors import BenchError
 from mjx_bench.policy import Policy

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from evals import registry
+from evals.instances import EVALUATION, TEMPLATE, TRAINING, differing
 from evals.roboquest import instances as making
 from evals.roboquest import kitchen as kitchens
 from evals.roboquest.constant import Constant
@@ -20,7 +21,6 @@ from evals.roboquest.robot import AHEAD, ASIDE, BEHIND, ROBOT
 from evals.roboquest.skills import PICK_PLACE
 from evals.roboquest.styles import STYLES
 from evals.tabletop.draw import Draw, Placed
-from evals.tabletop.instances import EVALUATION, TEMPLATE, TRAINING, differing
 from mjx_bench.physics.mjx_jax import contact_slots, refuse
 
 # Of Puzzle Box, Odd Parcel and Search Room.

@@ -12,6 +12,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from evals.instances import differing
 from evals.roboquest import instances as making
 from evals.roboquest import puzzle_box as box
 from evals.roboquest import puzzle_box_layout as plan
@@ -19,7 +20,6 @@ from evals.roboquest import puzzle_box_parts as parts
 from evals.roboquest import puzzle_box_program as solving
 from evals.roboquest.recipes import quest_task
 from evals.roboquest.submit import PRESSED
-from evals.tabletop.instances import differing
 from mjx_bench.checkers import START, SUBMITTED, Judge, Standing, stack, unstack
 from mjx_bench.judged import describe, read_judged
 from mjx_bench.predicates import goal_index

@@ -12,9 +12,10 @@ import mujoco
 import numpy as np
 import pytest
 
+from evals.instances import EVALUATION, TEMPLATE, TRAINING, array_fields
 from evals.registry import load_task, task_table
 from evals.tabletop.draw import WAITING
-from evals.tabletop.instances import EVALUATION, TEMPLATE, TRAINING, Instances, array_fields, build, draw
+from evals.tabletop.instances import Instances, build, draw
 from evals.tabletop.panda import HOME, ROBOT
 from evals.tabletop.recipes import RECIPES
 from mjx_bench.errors import BenchError

@@ -97,7 +97,7 @@ def make_env(options: Ppo) -> TaskBraxEnv:
     except ImportError:
         raise MissingExtra("PPO needs the package brax: pip install -e '.[rl]'") from None
     from evals import registry
-    from evals.tabletop.instances import TRAINING
+    from evals.instances import TRAINING
 
     registry.check_suite(options.suite)
     rows = {row["name"]: int(row["index"]) for row in registry.task_table(options.suite)}

@@ -7,17 +7,18 @@ Random numbers come in the benchmark's five streams, so that what one of them de
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evals import instances as making
+from evals.instances import EVALUATION
 from evals.roboquest.kitchen import TOP_Z, Footprint, Kitchen, draw_kitchen, empty_kitchen, waiting
 from evals.roboquest.robot import start_qpos
 from evals.tabletop.draw import Draw, NoRoom, Placed
-from evals.tabletop.instances import DRAWS, EVALUATION, TEMPLATE, TRAINING, differing
+from evals.tabletop.instances import DRAWS
 from evals.tabletop.objects import Loose
 from evals.tabletop.shapes import yaw_quat
 from mjx_bench.errors import BenchError
@@ -26,9 +27,6 @@ from mjx_bench.task import Atom, Rules
 
 if TYPE_CHECKING:
     import mujoco
-
-PROBES = range(-17, -1)  # draws that show which fields vary
-_CACHED = 256  # instances, some 60 kB each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +107,7 @@ class QuestInstance:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Drawn:
+class Drawn:
     """An instance before a model is made of it."""
 
     quest: Quest
@@ -117,55 +115,28 @@ class _Drawn:
     start: tuple[float, float, float]
 
 
-class QuestInstances:
-    """The instances of one task, made when they are asked for; `mjx_bench.task.InitStates` of its states.
+class QuestInstances(making.Instances[Drawn, QuestInstance]):
+    """The instances of one task.
 
     Args:
       recipe: the task.
     """
 
+    probes = range(-17, -1)
+
     def __init__(self, recipe: QuestRecipe) -> None:
+        super().__init__(recipe.name)
         self._recipe = recipe
-        self._make = functools.lru_cache(_CACHED)(self._made)
 
-    def __len__(self) -> int:
-        return TRAINING.stop
+    def drawn(self, index: int) -> Drawn:
+        """See `evals.instances.Instances.drawn`."""
+        return draw(self._recipe, index)
 
-    def __getitem__(self, index: int) -> np.ndarray:
-        if not 0 <= index < len(self):
-            raise IndexError(f"instance {index}: {self._recipe.name} has 0..{len(self) - 1}")
-        return self._make(int(index)).state.copy()
+    def build(self, drawn: Drawn) -> mujoco.MjSpec:
+        """See `evals.instances.Instances.build`."""
+        return build(self._recipe, drawn)
 
-    def instance(self, index: int) -> QuestInstance:
-        """The whole of an instance; index `TEMPLATE` is the scene's own."""
-        return self._make(int(index))
-
-    def fields(self, index: int) -> Mapping[str, np.ndarray]:
-        """Model fields that differ from the scene's in this instance."""
-        return self._make(int(index)).fields
-
-    @functools.cached_property
-    def template(self) -> mujoco.MjModel:
-        """The scene's model."""
-        return self._model(draw(self._recipe, TEMPLATE))
-
-    @functools.cached_property
-    def varied(self) -> tuple[str, ...]:
-        """Names of the fields that every instance brings, sorted: those that differ between any of a few draws."""
-        found = (differing(self.template, self._model(draw(self._recipe, index))) for index in PROBES)
-        return tuple(sorted(set().union(*found)))
-
-    def _model(self, drawn: _Drawn) -> mujoco.MjModel:
-        return build(self._recipe, drawn).compile()
-
-    def _made(self, index: int) -> QuestInstance:
-        drawn = draw(self._recipe, index)
-        model = self._model(drawn)
-        if more := differing(self.template, model) - set(self.varied):
-            raise BenchError(f"{self._recipe.name}: instance {index} varies {', '.join(sorted(more))} as no other does")
-        fields = {name: np.array(getattr(model, name)) for name in self.varied}
-        for array in fields.values():
-            array.flags.writeable = False
+    def _whole(self, drawn: Drawn, model: mujoco.MjModel, fields: Mapping[str, np.ndarray]) -> QuestInstance:
         state = initial_state(model, drawn.placed, drawn.start)
         return QuestInstance(tuple(drawn.placed), drawn.quest.cell, drawn.quest.kitchen, drawn.start, state, fields)
 
@@ -183,7 +154,7 @@ def streams(name: str, index: int, attempt: int = 0) -> list[Draw]:
     return [Draw(np.random.default_rng(child)) for child in np.random.SeedSequence(entropy).spawn(5)]
 
 
-def draw(recipe: QuestRecipe, index: int) -> _Drawn:
+def draw(recipe: QuestRecipe, index: int) -> Drawn:
     """The kitchen and the things of an instance; depends on the task's name and the index alone."""
     held_out = index in EVALUATION
     cell = recipe.cells[index % len(recipe.cells)]
@@ -196,11 +167,11 @@ def draw(recipe: QuestRecipe, index: int) -> _Drawn:
             start = where.start if recipe.start is None else recipe.start(quest, placed)
         except NoRoom:
             continue
-        return _Drawn(quest, placed, start)
+        return Drawn(quest, placed, start)
     raise BenchError(f"{recipe.name}: no room for the things of instance {index} in {DRAWS} draws")
 
 
-def build(recipe: QuestRecipe, drawn: _Drawn) -> mujoco.MjSpec:
+def build(recipe: QuestRecipe, drawn: Drawn) -> mujoco.MjSpec:
     """A fresh spec of the scene. Where loose things start is for qpos to say; here they wait."""
     spec = empty_kitchen(drawn.quest.kitchen, recipe.substeps)
     for i, item in enumerate(drawn.placed):

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evals.instances import TEMPLATE
 from evals.libero_max.eligibility import VISUAL
 from evals.libero_max.placing import Layout
 from evals.roboquest import instances as making
 from evals.roboquest import robot
-from evals.roboquest.instances import TEMPLATE, QuestInstances, QuestRecipe
+from evals.roboquest.instances import QuestInstances, QuestRecipe
 from evals.roboquest.kitchen import COUNTER
 from mjx_bench.task import ControllerReset, Entity, Placement, Reset, Scene, Task
 

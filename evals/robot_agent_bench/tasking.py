@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from evals.instances import TEMPLATE, reset_to_nothing
 from evals.libero_max.eligibility import VISUAL
 from evals.libero_max.placing import Layout
 from evals.robot_agent_bench.furniture import PIECES
 from evals.robot_agent_bench.instances import Instances
 from evals.robot_agent_bench.robot import CAMERAS, ROBOT
 from evals.robot_agent_bench.things import entity
-from evals.tabletop.instances import TEMPLATE
 from mjx_bench.control.bimanual import HIGH, HOME, LOW
-from mjx_bench.task import Atom, ControllerReset, Entity, Placement, Region, Reset, Rules, Scene, Task
+from mjx_bench.task import Atom, Entity, Placement, Region, Rules, Scene, Task
 
 CONTROL_HZ = 20
 COARSE_HZ, FINE_HZ = 60, 240  # of physics: where fingers only touch, and where they hold
@@ -85,7 +84,7 @@ def make_task(
         settle_steps=0,
         settle_action=(0.0,) * 22,
         load_init_states=lambda: instances,
-        load_reset=_reset,
+        load_reset=reset_to_nothing,
         load_fields=instances.fields,
         load_instruction=instances.told,
         extra={
@@ -99,13 +98,3 @@ def make_task(
         action_modes=("bimanual",),
         approached=approached,
     )
-
-
-@functools.cache
-def _nothing() -> ControllerReset:
-    return ControllerReset(np.zeros(3), np.eye(3), np.zeros(7), np.zeros((3, 7)), np.zeros((3, 7)), np.zeros((7, 7)))
-
-
-def _reset(seed: int) -> Reset:
-    """Nothing that a seed could fix: the servos start from where the joints are."""
-    return Reset(seed=seed, fixture_pos={}, fixture_quat={}, controller=_nothing())

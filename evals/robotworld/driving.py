@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evals.instances import Starts, reset_to_nothing
 from evals.libero_max.eligibility import VISUAL
 from evals.libero_max.placing import Layout
 from evals.robotworld import car
-from evals.tabletop.instances import TRAINING
 from mjx_bench.rules import Comparison
 from mjx_bench.task import (
     Atom,
-    ControllerReset,
     Entity,
     Placement,
     Region,
-    Reset,
     Rules,
     Scene,
     Task,
@@ -70,21 +68,6 @@ class Course:
         at = int(model.joint("car_free").qposadr[0])
         qpos[at : at + 7] = x, y, car.RIDE, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)
         return np.concatenate([[0.0], qpos, np.zeros(model.nv)])
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Starts:
-    """Initial states [1 + nq + nv] by index, all the same; `mjx_bench.task.InitStates`."""
-
-    course: Course
-
-    def __len__(self) -> int:
-        return TRAINING.stop
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        if not 0 <= index < len(self):
-            raise IndexError(f"instance {index}: {self.course.name} has 0..{len(self) - 1}")
-        return self.course.state.copy()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,16 +120,10 @@ def task_of(course: Course, suite: str, index: int) -> Task:
         substeps=car.SUBSTEPS,
         settle_steps=0,
         settle_action=(0.0,) * 2,
-        load_init_states=functools.partial(Starts, course),
-        load_reset=_reset,
+        load_init_states=functools.partial(Starts, course.name, lambda index: course.state),
+        load_reset=reset_to_nothing,
         extra={"geometry": Geometry(course.goal_at), "legs": course.legs},
         rules=course.rules,
         action_modes=("drive",),
         approached="goal",
     )
-
-
-def _reset(seed: int) -> Reset:
-    """Nothing that a seed could fix."""
-    nothing = ControllerReset(np.zeros(3), np.eye(3), np.zeros(7), np.zeros((3, 7)), np.zeros((3, 7)), np.zeros((7, 7)))
-    return Reset(seed=seed, fixture_pos={}, fixture_quat={}, controller=nothing)

@@ -18,22 +18,20 @@ import math
 
 import numpy as np
 
+from evals.instances import EVALUATION, TRAINING, Starts, reset_to_nothing
 from evals.libero_max.eligibility import VISUAL
 from evals.libero_max.placing import Layout
 from evals.robotworld import iris
 from evals.robotworld.driving import atom
 from evals.robotworld.payload import quat_of
-from evals.tabletop.instances import EVALUATION, TRAINING
 from mjx_bench.evidence import samples_of_hold
 from mjx_bench.seeds import fold_seed
 from mjx_bench.task import (
     Atom,
-    ControllerReset,
     Entity,
     Hits,
     Placement,
     Region,
-    Reset,
     Rules,
     Scene,
     Task,
@@ -86,18 +84,6 @@ def draw(index: int) -> Drawn:
     x, y, z = (middle + float(rng.uniform(-spread, spread)) for middle, spread in zip(ANCHOR, AROUND, strict=True))
     roll, pitch = (float(v) for v in rng.uniform(-START_TILT, START_TILT, 2))
     return Drawn((x, y, z), (roll, pitch, float(rng.uniform(-math.pi, math.pi))))
-
-
-class Starts:
-    """Initial states [1 + nq + nv] by index; `mjx_bench.task.InitStates`."""
-
-    def __len__(self) -> int:
-        return TRAINING.stop
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        if not 0 <= index < len(self):
-            raise IndexError(f"instance {index}: {NAME} has 0..{len(self) - 1}")
-        return state(draw(int(index)))
 
 
 def state(drawn: Drawn) -> np.ndarray:
@@ -154,19 +140,13 @@ def make(suite: str, index: int) -> Task:
         substeps=iris.SUBSTEPS,
         settle_steps=0,
         settle_action=(0.0,) * 4,
-        load_init_states=Starts,
-        load_reset=_reset,
+        load_init_states=functools.partial(Starts, NAME, lambda index: state(draw(index))),
+        load_reset=reset_to_nothing,
         extra={"geometry": Geometry(), "expert": "reference.juggle"},
         rules=RULES,
         action_modes=("rotors",),
         approached="ball",
     )
-
-
-def _reset(seed: int) -> Reset:
-    """Nothing that a seed could fix."""
-    nothing = ControllerReset(np.zeros(3), np.eye(3), np.zeros(7), np.zeros((3, 7)), np.zeros((3, 7)), np.zeros((7, 7)))
-    return Reset(seed=seed, fixture_pos={}, fixture_quat={}, controller=nothing)
 
 
 __all__ = ["EVALUATION", "GOAL", "HORIZON", "INSTRUCTION", "NAME", "RULES", "TRAINING", "draw", "make", "state"]

@@ -19,19 +19,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evals.instances import EVALUATION, TEMPLATE, TRAINING, Starts, differing, reset_to_nothing
 from evals.libero_max.eligibility import VISUAL
 from evals.libero_max.placing import Layout
 from evals.robotworld.hummingbird import BAR, CAMERAS, CONTROL_HZ, MASS, PAYLOAD_RATIO, ROBOT, TARGET, build
-from evals.tabletop.instances import EVALUATION, TEMPLATE, TRAINING, differing
 from mjx_bench.seeds import fold_seed
 from mjx_bench.task import (
     Atom,
-    ControllerReset,
     Entity,
     Placement,
     Push,
     Region,
-    Reset,
     Rules,
     Scene,
     Task,
@@ -100,18 +98,6 @@ def draw(index: int) -> Drawn:
         force = np.minimum(rng.standard_normal(3) * deviation, 3 * deviation)
         pushes[math.ceil(seconds * CONTROL_HZ)] = Push("payload", force)
     return Drawn(mass, position, euler, pushes)
-
-
-class Starts:
-    """Initial states [1 + nq + nv] by index; `mjx_bench.task.InitStates`."""
-
-    def __len__(self) -> int:
-        return TRAINING.stop
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        if not 0 <= index < len(self):
-            raise IndexError(f"instance {index}: {NAME} has 0..{len(self) - 1}")
-        return state(draw(int(index)))
 
 
 def state(drawn: Drawn) -> np.ndarray:
@@ -194,8 +180,8 @@ def make(suite: str, index: int) -> Task:
         substeps=1,
         settle_steps=0,
         settle_action=(0.0,) * 4,
-        load_init_states=Starts,
-        load_reset=_reset,
+        load_init_states=functools.partial(Starts, NAME, lambda index: state(draw(index))),
+        load_reset=reset_to_nothing,
         load_fields=fields,
         extra={"geometry": Geometry()},
         rules=RULES,
@@ -203,12 +189,6 @@ def make(suite: str, index: int) -> Task:
         load_pushes=lambda row: draw(row).pushes,
         approached="target",
     )
-
-
-def _reset(seed: int) -> Reset:
-    """Nothing that a seed could fix: rotors have no controller to remember anything."""
-    nothing = ControllerReset(np.zeros(3), np.eye(3), np.zeros(7), np.zeros((3, 7)), np.zeros((3, 7)), np.zeros((7, 7)))
-    return Reset(seed=seed, fixture_pos={}, fixture_quat={}, controller=nothing)
 
 
 __all__ = [

@@ -21,21 +21,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evals.instances import EVALUATION, TRAINING, Starts, reset_to_nothing
 from evals.libero_max.eligibility import VISUAL
 from evals.libero_max.placing import Layout
 from evals.robotworld import go2
 from evals.robotworld.driving import atom
 from evals.robotworld.payload import quat_of
-from evals.tabletop.instances import EVALUATION, TRAINING
 from mjx_bench.evidence import samples_of_hold
 from mjx_bench.seeds import fold_seed
 from mjx_bench.task import (
     Atom,
-    ControllerReset,
     Entity,
     Placement,
     Push,
-    Reset,
     Rules,
     Scene,
     Task,
@@ -97,18 +95,6 @@ def draw(index: int) -> Drawn:
         first = round(seconds * go2.CONTROL_HZ)
         pushes.update(dict.fromkeys(range(first, first + round(PUSH_SECONDS * go2.CONTROL_HZ)), push))
     return Drawn((x, y, yaw), pushes)
-
-
-class Starts:
-    """Initial states [1 + nq + nv] by index; `mjx_bench.task.InitStates`."""
-
-    def __len__(self) -> int:
-        return TRAINING.stop
-
-    def __getitem__(self, index: int) -> np.ndarray:
-        if not 0 <= index < len(self):
-            raise IndexError(f"instance {index}: {NAME} has 0..{len(self) - 1}")
-        return state(draw(int(index)))
 
 
 @functools.cache
@@ -191,8 +177,8 @@ def make(suite: str, index: int) -> Task:
         substeps=go2.SUBSTEPS,
         settle_steps=0,
         settle_action=(0.0,) * 12,
-        load_init_states=Starts,
-        load_reset=_reset,
+        load_init_states=functools.partial(Starts, NAME, lambda index: state(draw(index))),
+        load_reset=reset_to_nothing,
         load_fields=fields,
         extra={"geometry": Geometry()},
         rules=RULES,
@@ -200,12 +186,6 @@ def make(suite: str, index: int) -> Task:
         load_pushes=lambda row: draw(row).pushes,
         approached="goal",
     )
-
-
-def _reset(seed: int) -> Reset:
-    """Nothing that a seed could fix."""
-    nothing = ControllerReset(np.zeros(3), np.eye(3), np.zeros(7), np.zeros((3, 7)), np.zeros((3, 7)), np.zeros((7, 7)))
-    return Reset(seed=seed, fixture_pos={}, fixture_quat={}, controller=nothing)
 
 
 __all__ = [

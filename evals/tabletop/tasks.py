@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evals.instances import TEMPLATE
 from evals.native import Native, TaskRow
 from evals.tabletop import instances as making
 from evals.tabletop.geometry import Geometry
-from evals.tabletop.instances import TEMPLATE, Instances
+from evals.tabletop.instances import Instances
 from evals.tabletop.panda import ROBOT
 from evals.tabletop.recipes import RECIPES, Recipe
 from evals.tabletop.room import CAMERAS, SUBSTEPS

@@ -23,12 +23,12 @@ def training_instances(suite: str) -> range:
 
 
 def _split(suite: str) -> tuple[range, range]:
+    from evals import instances as seeded
     from evals.libero import package
     from evals.libero import training as libero
-    from evals.tabletop import instances as tabletop
 
     if suite in ("tabletop", "roboquest"):  # which count their instances alike
-        return tabletop.EVALUATION, tabletop.TRAINING
+        return seeded.EVALUATION, seeded.TRAINING
     if suite in package.SUITES:
         return libero.EVALUATION, libero.TRAINING
     raise BenchError(
