@@ -13,7 +13,7 @@ import importlib.metadata
 import inspect
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +189,15 @@ def load_tasks(manifest: Manifest, load_task: LoadTask) -> dict[TaskKey, Task]:
     return tasks
 
 
+def versions_of(packages: Collection[str]) -> dict[str, str]:
+    """Versions of those that are installed, by name."""
+    versions = {}
+    for name in sorted(packages):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
+
+
 def _header(
     chosen: Selection,
     settings: RunSettings,
@@ -200,12 +209,7 @@ def _header(
     tasks_text: str,
 ) -> Header:
     engine, why = chosen_engine
-    versions = {}
-    for name in sorted({*_SCENES, *ENGINE_PACKAGES[engine], *PACKAGES.get(seen["renderer"], ())}):
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    versions = versions_of({*_SCENES, *ENGINE_PACKAGES[engine], *PACKAGES.get(seen["renderer"], ())})
     return Header.collect(
         {
             "policy": settings.policy,

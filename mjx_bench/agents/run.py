@@ -7,10 +7,8 @@ a decision that moved the robot.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
-import importlib.metadata
 import inspect
 import json
 import os
@@ -36,7 +34,7 @@ from mjx_bench.policy import NATIVE, PolicySpec
 from mjx_bench.recording import Progress, Reporter
 from mjx_bench.records import Header, RunWriter
 from mjx_bench.records.media import stem
-from mjx_bench.schedule import LoadTask, load_tasks
+from mjx_bench.schedule import LoadTask, load_tasks, versions_of
 from mjx_bench.task import GOAL_ALONE, Task
 from mjx_bench.tools import Toolset
 from mjx_bench.types import Arm
@@ -159,10 +157,7 @@ def _header(
     seen: Mapping[str, Any],
 ) -> Header:
     engine, why = chosen_engine
-    versions = {}
-    for name in sorted({*ENGINE_PACKAGES[engine], *PACKAGES.get(seen["renderer"], ())}):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
+    versions = versions_of({*ENGINE_PACKAGES[engine], *PACKAGES.get(seen["renderer"], ())})
     source = inspect.getsourcefile(type(agent))
     assets = {task_name(key): task.version, f"toolset {toolset.name}": digest_of(toolset)}
     if source is not None:

@@ -13,7 +13,6 @@ model of the scene, stepped from what is seen; the pushes that are to come are n
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,12 +20,13 @@ import numpy as np
 
 from mjx_bench.policy import Carry, Observation, PolicySpec
 from mjx_bench.task import Task
+from policies.reference import quadrotor
+from policies.reference.plants import Plants
 
 if TYPE_CHECKING:
     import mujoco
 
 HORIZON = 16
-LAG = 0.43  # of the rotors, a control step
 
 # LQR weights: payload offset and velocity, bar offset and velocity, tilt and its rate; and of the angular acceleration.
 WEIGHTS, EFFORT = (6.0, 2.0, 2.0, 0.5, 1.0, 0.02), 2e-4
@@ -62,8 +62,7 @@ class Hover:
 
     def __init__(self) -> None:
         self.spec = PolicySpec("reference.hover", HORIZON, "rotors")
-        self._plants: dict[str, Plant] = {}
-        self._lock = threading.Lock()
+        self._plants = Plants(_plant_of)
 
     def init(self, task: Task, seed: int) -> None:
         """The carry of a new episode: nothing."""
@@ -73,7 +72,7 @@ class Hover:
         """One query; see `mjx_bench.policy.Policy.act`."""
         import mujoco
 
-        plant = self._plant(obs.task)
+        plant = self._plants.of(obs.task)
         data = mujoco.MjData(plant.model)
         target = list(obs.task.scene.entities).index("target")
         actions = np.zeros((len(carries), HORIZON, 4), np.float32)
@@ -83,17 +82,9 @@ class Hover:
             for step in range(HORIZON):
                 mujoco.mj_kinematics(plant.model, data)
                 actions[lane, step] = _feedback(plant, data, obs.entity_pos[lane, target])
-                throttle = np.sqrt(data.ctrl / plant.most)
-                wanted = np.sqrt(np.clip((actions[lane, step] + 1.0) / 2.0, 0.0, 1.0))
-                data.ctrl = plant.most * (throttle + LAG * (wanted - throttle)) ** 2
+                data.ctrl = quadrotor.after(data.ctrl, actions[lane, step], plant.most)
                 mujoco.mj_step(plant.model, data)
         return actions, carries
-
-    def _plant(self, task: Task) -> Plant:
-        with self._lock:
-            if task.scene.key not in self._plants:
-                self._plants[task.scene.key] = _plant_of(task)
-            return self._plants[task.scene.key]
 
 
 def _feedback(plant: Plant, data: mujoco.MjData, target: np.ndarray) -> np.ndarray:
@@ -118,10 +109,7 @@ def _feedback(plant: Plant, data: mujoco.MjData, target: np.ndarray) -> np.ndarr
     thrust = mass * lift / max(up[2], STEEPEST)
     torque = model.body_inertia[drone] * bend + np.cross(spin, model.body_inertia[drone] * spin)
     thrusts = np.clip(plant.allocate @ np.array([thrust, *torque]), 0.0, plant.most)
-    throttle = np.sqrt(data.ctrl / plant.most)
-    # Asks for so much that the lag leaves what is wanted.
-    wanted = np.clip(throttle + (np.sqrt(thrusts / plant.most) - throttle) / LAG, 0.0, 1.0)
-    return 2.0 * wanted**2 - 1.0
+    return quadrotor.asking(data.ctrl, thrusts, plant.most)
 
 
 def _bar_spin(data: mujoco.MjData) -> np.ndarray:
@@ -147,18 +135,12 @@ def _plant_of(task: Task) -> Plant:
     model = task.scene.load_spec().compile()
     robot = task.scene.robot
     payload, drone = model.body(task.scene.entities["payload"].body).id, model.body(robot.hand_body).id
-    rotors = [model.actuator(name) for name in robot.arm_actuators]
-    sites = [int(rotor.trnid[0]) for rotor in rotors]
-    # Columns: what a newton of each rotor does in thrust and about the drone's axes.
-    effect = np.array(
-        [[1.0, model.site_pos[s][1], -model.site_pos[s][0], r.gear[5]] for s, r in zip(sites, rotors, strict=True)]
-    ).T
+    allocate, most = quadrotor.allocation(model, robot)
     swivel = int(model.body_dofadr[drone])
     ratio = float(model.body_mass[payload] / model.body_mass[drone])
     gains = _lqr(ratio, float(model.body_pos[drone][2]), model.opt.timestep)
-    most = float(model.actuator_ctrlrange[rotors[0].id][1])
     assert model.jnt_type[model.body_jntadr[drone]] == mujoco.mjtJoint.mjJNT_BALL
-    return Plant(model, gains, (payload, drone), swivel, np.linalg.inv(effect), most)
+    return Plant(model, gains, (payload, drone), swivel, allocate, most)
 
 
 def _lqr(ratio: float, bar: float, dt: float) -> np.ndarray:

@@ -14,7 +14,6 @@ a constant acceleration. A query's chunk is what this does to MuJoCo's own model
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,13 +21,14 @@ import numpy as np
 
 from mjx_bench.policy import Carry, Observation, PolicySpec
 from mjx_bench.task import Task
+from policies.reference import quadrotor
+from policies.reference.plants import Plants
 from policies.reference.turns import matrix
 
 if TYPE_CHECKING:
     import mujoco
 
 HORIZON = 16
-LAG = 0.43  # of the rotors, a control step
 G = 9.81
 
 HOME = np.array([4.5, 0.0])  # where arcs are to come down, metres
@@ -87,8 +87,7 @@ class Juggle:
 
     def __init__(self) -> None:
         self.spec = PolicySpec("reference.juggle", HORIZON, "rotors")
-        self._plants: dict[str, Plant] = {}
-        self._lock = threading.Lock()
+        self._plants = Plants(_plant_of)
 
     def init(self, task: Task, seed: int) -> None:
         """The carry of a new episode: nothing."""
@@ -98,7 +97,7 @@ class Juggle:
         """One query; see `mjx_bench.policy.Policy.act`."""
         import mujoco
 
-        plant = self._plant(obs.task)
+        plant = self._plants.of(obs.task)
         data = mujoco.MjData(plant.model)
         actions = np.zeros((len(carries), HORIZON, 4), np.float32)
         for lane in range(len(carries)):
@@ -106,17 +105,9 @@ class Juggle:
             data.qacc_warmstart = 0.0
             for step in range(HORIZON):
                 actions[lane, step] = _feedback(plant, data)
-                throttle = np.sqrt(data.ctrl / plant.most)
-                wanted = np.sqrt(np.clip((actions[lane, step] + 1.0) / 2.0, 0.0, 1.0))
-                data.ctrl = plant.most * (throttle + LAG * (wanted - throttle)) ** 2
+                data.ctrl = quadrotor.after(data.ctrl, actions[lane, step], plant.most)
                 mujoco.mj_step(plant.model, data, plant.substeps)
         return actions, carries
-
-    def _plant(self, task: Task) -> Plant:
-        with self._lock:
-            if task.scene.key not in self._plants:
-                self._plants[task.scene.key] = _plant_of(task)
-            return self._plants[task.scene.key]
 
 
 def meeting(ball: np.ndarray, velocity: np.ndarray) -> Meeting:
@@ -171,10 +162,7 @@ def _feedback(plant: Plant, data: mujoco.MjData) -> np.ndarray:
     inertia = plant.model.body_inertia[plant.drone]
     torque = inertia * bend + np.cross(spin, inertia * spin)
     thrusts = _thrusts(plant, float(plant.model.body_mass[plant.drone]) * lift, torque)
-    throttle = np.sqrt(data.ctrl / plant.most)
-    # Asks for so much that the lag leaves what is wanted.
-    asked = np.clip(throttle + (np.sqrt(thrusts / plant.most) - throttle) / LAG, 0.0, 1.0)
-    return 2.0 * asked**2 - 1.0
+    return quadrotor.asking(data.ctrl, thrusts, plant.most)
 
 
 def _thrusts(plant: Plant, lift: float, torque: np.ndarray) -> np.ndarray:
@@ -187,12 +175,6 @@ def _thrusts(plant: Plant, lift: float, torque: np.ndarray) -> np.ndarray:
 
 def _plant_of(task: Task) -> Plant:
     model = task.scene.load_spec().compile()
-    rotors = [model.actuator(name) for name in task.scene.robot.arm_actuators]
-    sites = [int(rotor.trnid[0]) for rotor in rotors]
-    # Columns: what a newton of each rotor does in thrust and about the drone's axes.
-    effect = np.array(
-        [[1.0, model.site_pos[s][1], -model.site_pos[s][0], r.gear[5]] for s, r in zip(sites, rotors, strict=True)]
-    ).T
+    allocate, most = quadrotor.allocation(model, task.scene.robot)
     drone = model.body(task.scene.robot.hand_body).id
-    most = float(model.actuator_ctrlrange[rotors[0].id][1])
-    return Plant(model, drone, np.linalg.inv(effect), most, task.substeps)
+    return Plant(model, drone, allocate, most, task.substeps)

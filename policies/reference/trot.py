@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +22,7 @@ import numpy as np
 from mjx_bench.policy import Carry, Observation, PolicySpec
 from mjx_bench.task import Task
 from policies.reference.legs import angles, foot, jacobian
+from policies.reference.plants import Plants
 from policies.reference.turns import matrix, yaw_of
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ class Trot:
 
     def __init__(self) -> None:
         self.spec = PolicySpec("reference.trot", HORIZON, "posture")
-        self._plants: dict[str, Plant] = {}
-        self._lock = threading.Lock()
+        self._plants = Plants(_plant_of)
 
     def init(self, task: Task, seed: int) -> Memory:
         """The carry of a new episode."""
@@ -107,7 +106,7 @@ class Trot:
         """One query; see `mjx_bench.policy.Policy.act`."""
         import mujoco
 
-        plant = self._plant(obs.task)
+        plant = self._plants.of(obs.task)
         data = mujoco.MjData(plant.model)
         goal = list(obs.task.scene.entities).index("goal")
         actions, out = np.zeros((len(carries), HORIZON, 12), np.float32), []
@@ -122,12 +121,6 @@ class Trot:
                 data.ctrl = plant.middle + plant.half * actions[lane, step]
                 mujoco.mj_step(plant.model, data, plant.substeps)
         return actions, out
-
-    def _plant(self, task: Task) -> Plant:
-        with self._lock:
-            if task.scene.key not in self._plants:
-                self._plants[task.scene.key] = _plant_of(task)
-            return self._plants[task.scene.key]
 
 
 def _decide(plant: Plant, memory: Memory, data: mujoco.MjData, goal: np.ndarray, now: int) -> Memory:
