@@ -12,7 +12,7 @@ import pytest
 
 from evals import registry
 from evals.libero_max.sampler import sample_manifest
-from evals.robotworld import hummingbird, payload
+from evals.robotworld import payload, scenery
 from mjx_bench.cases import evaluation
 from mjx_bench.control.rotors import LAG, rotors
 from mjx_bench.control.rotors_jax import rotors as rotors_jax
@@ -110,9 +110,9 @@ def test_rotors_lag_and_saturate_alike_in_numpy_and_jax():
         rotors(ids, actions, True, fields, None, arm)  # type: ignore[arg-type]
         single, _ = rotors_jax(jnp.array(actions[0]), jnp.array(True), None, None, single, None, arm)  # type: ignore[arg-type]
         throttle += LAG * (np.sqrt([1.0, 0.5, 0.0, 1.0]) - throttle)
-        assert fields.ctrl[1] == pytest.approx(hummingbird.THRUST * throttle**2, abs=1e-12)
+        assert fields.ctrl[1] == pytest.approx(scenery.THRUST * throttle**2, abs=1e-12)
         assert np.asarray(single) == pytest.approx(fields.ctrl[1], abs=1e-5)
-    assert fields.ctrl[1] == pytest.approx(hummingbird.THRUST * np.array([1.0, 0.5, 0.0, 1.0]), abs=1e-3)
+    assert fields.ctrl[1] == pytest.approx(scenery.THRUST * np.array([1.0, 0.5, 0.0, 1.0]), abs=1e-3)
     before = fields.ctrl.copy()
     rotors(ids, -actions, False, fields, None, arm)  # type: ignore[arg-type]
     assert np.array_equal(before, fields.ctrl), "between control steps thrusts hold"

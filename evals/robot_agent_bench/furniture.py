@@ -9,7 +9,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from evals.robot_agent_bench.shapes import Colour, box, look, touch
+from evals.robot_agent_bench.shapes import Colour, box, touch
+from evals.tabletop.shapes import visual
 
 BOARDS = (0.45, 0.78, 1.11, 1.42)  # tops of the shelf's boards
 SHELF_HALF, SHELF_DEPTH, PLACE_APART = 0.475, 0.32, 0.12
@@ -78,15 +79,15 @@ def _table(body: Any, p: Palette) -> None:
     # Legs and drawer as one block that the base runs into.
     box(body, [0.56, 0.26, 0.10], p.dark, "furniture", "coffee_table_drawer", pos=[0, 0.30, 0.345])
     for i, (x, y) in enumerate(((-0.55, 0.05), (0.55, 0.05), (-0.55, 0.55), (0.55, 0.55))):
-        look(body, "box", [0.025, 0.025, 0.13], p.dark, pos=[x, y, 0.13], name=f"coffee_table_leg_{i}")
-    look(body, "box", [0.06, 0.01, 0.008], p.white, pos=[0, 0.035, 0.36], name="coffee_table_handle")
+        visual(body, "box", [0.025, 0.025, 0.13], p.dark, pos=[x, y, 0.13], name=f"coffee_table_leg_{i}")
+    visual(body, "box", [0.06, 0.01, 0.008], p.white, pos=[0, 0.035, 0.36], name="coffee_table_handle")
 
 
 def _sofa(body: Any, p: Palette) -> None:
     soft = tuple(min(1.0, 1.12 * c) for c in p.cloth)
     box(body, [0.80, 0.275, SEAT / 2 - 0.05], p.cloth, "furniture", "sofa_seat", pos=[0, 0.275, SEAT / 2 + 0.05])
     for i, x in enumerate((-0.4, 0.4)):
-        look(body, "box", [0.39, 0.27, 0.02], soft, pos=[x, 0.275, SEAT - 0.019], name=f"sofa_cushion_{i}")
+        visual(body, "box", [0.39, 0.27, 0.02], soft, pos=[x, 0.275, SEAT - 0.019], name=f"sofa_cushion_{i}")
     box(body, [0.80, 0.15, 0.425], p.cloth, "furniture", "sofa_back", pos=[0, 0.70, 0.425])
     for i, x in enumerate((-0.875, 0.875)):
         box(body, [0.075, 0.425, 0.30], p.cloth, "furniture", f"sofa_arm_{i}", pos=[x, 0.425, 0.30])
@@ -133,16 +134,16 @@ def _bench(body: Any, p: Palette) -> None:
 
 def _rack(body: Any, p: Palette) -> None:
     touch(body, "capsule", [0.02, 0.825], "furniture", name="coat_rack_pole", pos=[0, 0.2, 0.825])
-    look(body, "cylinder", [0.02, 0.825], p.dark, pos=[0, 0.2, 0.825], name="coat_rack_look")
-    look(body, "box", [0.20, 0.20, 0.012], p.dark, pos=[0, 0.2, 0.012], name="coat_rack_foot")
+    visual(body, "cylinder", [0.02, 0.825], p.dark, pos=[0, 0.2, 0.825], name="coat_rack_look")
+    visual(body, "box", [0.20, 0.20, 0.012], p.dark, pos=[0, 0.2, 0.012], name="coat_rack_foot")
     for i, (x, y, z) in enumerate(((0.07, 0, 1.48), (-0.07, 0, 1.50), (0, 0.07, 1.53), (0, -0.07, 1.55))):
         ends = [0, 0.2, z, x, 0.2 + y, z + 0.03]
-        look(body, "capsule", [0.008], p.white, fromto=ends, name=f"coat_rack_hook_{i}")
+        visual(body, "capsule", [0.008], p.white, fromto=ends, name=f"coat_rack_hook_{i}")
 
 
 def _cabinet(body: Any, p: Palette) -> None:
     _block(body, "tv_cabinet_body", (1.40, 0.40, 0.50), p.wood)
-    look(body, "box", [0.50, 0.02, 0.29], (0.05, 0.05, 0.06), pos=[0, 0.28, 0.86], name="tv_look")
+    visual(body, "box", [0.50, 0.02, 0.29], (0.05, 0.05, 0.06), pos=[0, 0.28, 0.86], name="tv_look")
 
 
 def _side_table(body: Any, p: Palette) -> None:
@@ -151,16 +152,16 @@ def _side_table(body: Any, p: Palette) -> None:
 
 def _kitchen(body: Any, p: Palette) -> None:
     _block(body, "counter_body", (2.40, 0.62, 0.88), p.white)
-    look(body, "box", [1.20, 0.31, 0.01], p.dark, pos=[0, 0.31, 0.89], name="counter_top")
+    visual(body, "box", [1.20, 0.31, 0.01], p.dark, pos=[0, 0.31, 0.89], name="counter_top")
     goods = ((-0.85, 0.50, 0.40, 0.30, p.white), (-0.15, 0.26, 0.34, 0.38, GREY_BIN), (0.45, 0.28, 0.32, 0.32, p.dark))
     for i, (x, w, d, h, colour) in enumerate(goods):
-        look(body, "box", [w / 2, d / 2, h / 2], colour, pos=[x, 0.36, 0.90 + h / 2], name=f"appliance_{i}")
-    look(body, "box", [0.16, 0.005, 0.10], (0.08, 0.09, 0.10), pos=[-0.90, 0.158, 1.05], name="microwave_door")
+        visual(body, "box", [w / 2, d / 2, h / 2], colour, pos=[x, 0.36, 0.90 + h / 2], name=f"appliance_{i}")
+    visual(body, "box", [0.16, 0.005, 0.10], (0.08, 0.09, 0.10), pos=[-0.90, 0.158, 1.05], name="microwave_door")
 
 
 def _refrigerator(body: Any, p: Palette) -> None:
     _block(body, "refrigerator_body", (0.70, 0.66, 1.50), p.white)
-    look(body, "box", [0.01, 0.02, 0.25], p.dark, pos=[0.28, -0.02, 0.95], name="refrigerator_handle")
+    visual(body, "box", [0.01, 0.02, 0.25], p.dark, pos=[0.28, -0.02, 0.95], name="refrigerator_handle")
 
 
 PIECES = (

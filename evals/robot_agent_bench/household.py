@@ -16,8 +16,9 @@ import numpy as np
 from evals.robot_agent_bench.furniture import PIECES, Palette
 from evals.robot_agent_bench.layouts import Layout, Pose, layouts
 from evals.robot_agent_bench.robot import JOINTS, add_robot, arm_limits
-from evals.robot_agent_bench.shapes import box, look, touch
+from evals.robot_agent_bench.shapes import box, touch
 from evals.robot_agent_bench.things import Thing, add_thing
+from evals.tabletop.shapes import visual
 from mjx_bench.control.bimanual import HOME, pads
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def build(home: Home, physics_hz: int) -> mujoco.MjSpec:
     palette, plan = PALETTES[home.palette], home.plan
     _light(spec, home.lights)
     world = spec.worldbody
-    look(world, "plane", [12, 12, 0.1], palette.floor, name="floor_look", pos=[4, 3, 0])
+    visual(world, "plane", [12, 12, 0.1], palette.floor, name="floor_look", pos=[4, 3, 0])
     touch(world, "plane", [12, 12, 0.1], "floor", name="floor", pos=[4, 3, 0])
     _walls(world, plan, palette)
     for piece in PIECES:
@@ -214,12 +215,12 @@ SKIN, SLEEVE = (0.80, 0.60, 0.48), (0.24, 0.30, 0.46)
 def add_hand(world: Any, pose: Sequence[float]) -> None:
     """Adds a human hand to look at: a palm, four fingers, a thumb and a forearm that comes from +x. It meets nothing."""
     body = world.add_body(name="visitor_hand", pos=list(pose[:3]), quat=yaw_quat(pose[3]))
-    look(body, "box", [0.045, 0.015, 0.0425], SKIN, pos=[0.08, 0, 0], name="visitor_palm")
+    visual(body, "box", [0.045, 0.015, 0.0425], SKIN, pos=[0.08, 0, 0], name="visitor_palm")
     for i in range(4):
         z = 0.033 - 0.022 * i
-        look(body, "capsule", [0.009], SKIN, fromto=[0.035, 0, z, -0.045, -0.02, z], name=f"visitor_finger_{i}")
-    look(body, "capsule", [0.009], SKIN, fromto=[0.06, 0, 0.03, -0.02, 0.045, 0.045], name="visitor_thumb")
-    look(body, "capsule", [0.035], SLEEVE, fromto=[0.14, 0, 0, 0.39, 0, 0], name="visitor_forearm")
+        visual(body, "capsule", [0.009], SKIN, fromto=[0.035, 0, z, -0.045, -0.02, z], name=f"visitor_finger_{i}")
+    visual(body, "capsule", [0.009], SKIN, fromto=[0.06, 0, 0.03, -0.02, 0.045, 0.045], name="visitor_thumb")
+    visual(body, "capsule", [0.035], SLEEVE, fromto=[0.14, 0, 0, 0.39, 0, 0], name="visitor_forearm")
 
 
 def initial_state(model: mujoco.MjModel, home: Home) -> np.ndarray:
@@ -262,10 +263,10 @@ def _decor(world: Any, i: int, pose: Pose | None) -> None:
     x, y, yaw = pose or (4.0, 3.0, 0.0)
     body = world.add_body(name=f"decor_{i}", pos=[x, y, 0.0 if pose else AWAY], quat=yaw_quat(yaw))
     if i % 2:
-        look(body, "box", [0.12, 0.10, 0.14], (0.66, 0.52, 0.36), pos=[0, 0, 0.14], name=f"decor_{i}_box")
+        visual(body, "box", [0.12, 0.10, 0.14], (0.66, 0.52, 0.36), pos=[0, 0, 0.14], name=f"decor_{i}_box")
         return
-    look(body, "cylinder", [0.10, 0.12], (0.60, 0.36, 0.26), pos=[0, 0, 0.12], name=f"decor_{i}_pot")
-    look(body, "sphere", [0.17], (0.22, 0.42, 0.20), pos=[0, 0, 0.42], name=f"decor_{i}_leaves")
+    visual(body, "cylinder", [0.10, 0.12], (0.60, 0.36, 0.26), pos=[0, 0, 0.12], name=f"decor_{i}_pot")
+    visual(body, "sphere", [0.17], (0.22, 0.42, 0.20), pos=[0, 0, 0.42], name=f"decor_{i}_leaves")
 
 
 def _light(spec: mujoco.MjSpec, lights: Lights) -> None:

@@ -14,7 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from evals.robot_agent_bench.shapes import look, touch
+from evals.robot_agent_bench.shapes import touch
+from evals.tabletop.shapes import visual
 from mjx_bench.control.bimanual import HIGH, STROKE
 from mjx_bench.task import Robot
 
@@ -89,34 +90,34 @@ def add_robot(spec: mujoco.MjSpec) -> None:
     _joint(base, "base_y", "slide", (0, 1, 0))
     _joint(base, "base_yaw", "hinge", (0, 0, 1))
     _solid(base, BASE_MASS, (0.0, 0.0, 0.15), (0.30, 0.225, 0.15))
-    look(base, "box", (0.30, 0.225, 0.12), WHITE, pos=[0, 0, 0.17], name="base_look")
-    look(base, "box", (0.28, 0.205, 0.05), DARK, pos=[0, 0, 0.06], name="base_skirt")
+    visual(base, "box", (0.30, 0.225, 0.12), WHITE, pos=[0, 0, 0.17], name="base_look")
+    visual(base, "box", (0.28, 0.205, 0.05), DARK, pos=[0, 0, 0.06], name="base_skirt")
     touch(base, "box", (0.30, 0.225, 0.15), "robot", pos=[0, 0, 0.15], name="base_body")
     touch(base, "box", (0.15, 0.17, 0.35), "robot", pos=[-0.11, 0, 0.65], name="column_body")
-    look(base, "box", (0.09, 0.11, 0.37), GREY, pos=[-0.11, 0, 0.63], name="column_look")
+    visual(base, "box", (0.09, 0.11, 0.37), GREY, pos=[-0.11, 0, 0.63], name="column_look")
 
     lift = base.add_body(name="lift_carriage", gravcomp=1.0)
     _joint(lift, "lift", "slide", (0, 0, 1), _TORSO["lift"][0])
     _solid(lift, LIFT_MASS, (0.0, 0.0, 0.65), (0.10, 0.10, 0.05))
-    look(lift, "box", (0.13, 0.10, 0.05), DARK, pos=[0.01, 0, 0.65], name="lift_look")
+    visual(lift, "box", (0.13, 0.10, 0.05), DARK, pos=[0.01, 0, 0.65], name="lift_look")
 
     torso = lift.add_body(name="torso", pos=WAIST, gravcomp=1.0)
     _joint(torso, "waist_pitch", "hinge", (0, 1, 0), _TORSO["waist_pitch"][0], armature=0.2)
     _solid(torso, TORSO_MASS, (0.0, 0.0, 0.25), (0.09, 0.13, 0.17))
-    look(torso, "box", (0.085, 0.13, 0.17), WHITE, pos=[0, 0, 0.25], name="torso_look")
-    look(torso, "box", (0.004, 0.08, 0.10), BLUE, pos=[0.086, 0, 0.27], name="torso_front")
-    look(torso, "capsule", (0.06, 0, 0), GREY, fromto=[0, 0, 0, 0, 0, 0.12], name="waist_look")
+    visual(torso, "box", (0.085, 0.13, 0.17), WHITE, pos=[0, 0, 0.25], name="torso_look")
+    visual(torso, "box", (0.004, 0.08, 0.10), BLUE, pos=[0.086, 0, 0.27], name="torso_front")
+    visual(torso, "capsule", (0.06, 0, 0), GREY, fromto=[0, 0, 0, 0, 0, 0.12], name="waist_look")
     touch(torso, "box", (0.09, 0.13, 0.17), "robot", pos=[0, 0, 0.25], name="torso_body")
 
     neck = torso.add_body(name="neck", pos=_from(NECK, WAIST), gravcomp=1.0)
     _joint(neck, "head_yaw", "hinge", (0, 0, 1), _TORSO["head_yaw"][0], armature=0.1)
     _solid(neck, 0.2, (0, 0, 0.02), (0.03, 0.03, 0.03))
-    look(neck, "capsule", (0.03, 0, 0), GREY, fromto=[0, 0, -0.05, 0.03, 0, 0.05], name="neck_look")
+    visual(neck, "capsule", (0.03, 0, 0), GREY, fromto=[0, 0, -0.05, 0.03, 0, 0.05], name="neck_look")
     head = neck.add_body(name="head_body", pos=_from(HEAD, NECK), gravcomp=1.0)
     _joint(head, "head_pitch", "hinge", (0, 1, 0), _TORSO["head_pitch"][0], armature=0.1)
     _solid(head, HEAD_MASS - 0.2, (0.0, 0, 0.04), (0.07, 0.09, 0.07))
-    look(head, "box", (0.06, 0.09, 0.065), WHITE, pos=[0.0, 0, 0.05], name="head_look")
-    look(head, "box", (0.006, 0.075, 0.035), DARK, pos=[0.06, 0, 0.05], name="face_look")
+    visual(head, "box", (0.06, 0.09, 0.065), WHITE, pos=[0.0, 0, 0.05], name="head_look")
+    visual(head, "box", (0.006, 0.075, 0.035), DARK, pos=[0.06, 0, 0.05], name="face_look")
     _camera(head, "head", (0.075, 0.0, 0.02), (1, 0, 0), (0, 0, 1), math.radians(18.0), 65.0)
     for side in SIDES:
         _arm(torso, side)
@@ -140,19 +141,19 @@ def _arm(torso: Any, side: str) -> None:
         _solid(body, _LINK_MASSES[i - 1], (0, middle, 0), (0.04, max(length / 2, 0.04), 0.04))
         if i in links:
             ends = [0, 0, 0, 0, sign * length, 0]
-            look(body, "capsule", (radius, 0, 0), WHITE if i < 6 else GREY, fromto=ends, name=f"{side}_link_{i}_look")
+            visual(body, "capsule", (radius, 0, 0), WHITE if i < 6 else GREY, fromto=ends, name=f"{side}_link_{i}_look")
             # Shorter than it looks, so that the next link's capsule begins where this one ends.
             ends = [0, sign * 0.05, 0, 0, sign * (length - 0.02), 0]
             touch(body, "capsule", (radius, 0, 0), "robot", fromto=ends, name=f"{side}_link_{i}_body")
         elif i in (3, 5):
-            look(body, "sphere", (0.05 - 0.002 * i, 0, 0), BLUE, name=f"{side}_link_{i}_look")
+            visual(body, "sphere", (0.05 - 0.002 * i, 0, 0), BLUE, name=f"{side}_link_{i}_look")
     _hand(body, side, sign)
 
 
 def _hand(flange: Any, side: str, sign: float) -> None:
     hand = flange.add_body(name=f"{side}_hand", gravcomp=1.0)
     _solid(hand, HAND_MASS, (0, sign * 0.045, 0), (0.04, 0.045, 0.03))
-    look(hand, "box", (0.036, 0.04, 0.018), DARK, pos=[0, sign * 0.045, 0], name=f"{side}_hand_look")
+    visual(hand, "box", (0.036, 0.04, 0.018), DARK, pos=[0, sign * 0.045, 0], name=f"{side}_hand_look")
     touch(hand, "box", (0.04, 0.045, 0.03), "robot", pos=[0, sign * 0.045, 0], name=f"{side}_palm")
     hand.add_site(name=f"{side}_tcp", pos=[0, sign * GRASP, 0], size=[0.005] * 3, rgba=[0, 0, 0, 0])
     tilt = math.radians(15.0)
@@ -164,8 +165,8 @@ def _hand(flange: Any, side: str, sign: float) -> None:
         _joint(pad, name, "slide", (way, 0, 0), (0.0, STROKE), armature=0.5)
         at = [way * PAD[0], sign * GRASP, 0]
         _solid(pad, PAD_MASS, at, PAD)
-        look(pad, "box", PAD, GREY, pos=at, name=f"{side}_pad_{end}_look")
-        look(
+        visual(pad, "box", PAD, GREY, pos=at, name=f"{side}_pad_{end}_look")
+        visual(
             pad, "box", (0.006, 0.03, 0.010), DARK, pos=[way * 0.010, sign * 0.10, 0], name=f"{side}_finger_{end}_look"
         )
         touch(

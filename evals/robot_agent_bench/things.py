@@ -11,7 +11,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from evals.robot_agent_bench.shapes import Colour, look, touch
+from evals.robot_agent_bench.shapes import Colour, touch
+from evals.tabletop.shapes import visual
 from mjx_bench.task import Entity
 
 _HIDDEN = 1e-3  # size of a part that a thing lacks
@@ -113,10 +114,10 @@ def add_thing(world: Any, name: str, thing: Thing, pos: Sequence[float], frictio
             if i < len(own):
                 part = own[i]
                 quat = turned if part.lying else [1.0, 0.0, 0.0, 0.0]
-                look(body, kind, part.size, part.colour, name=f"{name}_{kind}_{i}", pos=part.pos, quat=quat)
+                visual(body, kind, part.size, part.colour, name=f"{name}_{kind}_{i}", pos=part.pos, quat=quat)
             else:
                 size = [_HIDDEN] * (3 if kind == "box" else 2)
-                look(body, kind, size, (0.5, 0.5, 0.5), name=f"{name}_{kind}_{i}")
+                visual(body, kind, size, (0.5, 0.5, 0.5), name=f"{name}_{kind}_{i}")
 
 
 def entity(name: str, category: str) -> Entity:

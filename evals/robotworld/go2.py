@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from evals.robotworld.scenery import fill, look, sky, view
 from mjx_bench.task import Region, Robot
 
 if TYPE_CHECKING:
@@ -81,10 +82,10 @@ def build() -> mujoco.MjSpec:
     _surroundings(spec)
     goal = spec.worldbody.add_body(name="goal", pos=[AHEAD, 0, STAND])
     box = mujoco.mjtGeom.mjGEOM_BOX
-    _look(goal, mujoco.mjtGeom.mjGEOM_CYLINDER, [0.25, 0.002, 0], _GOAL, name="goal_look", pos=[0, 0, 0.002 - STAND])
+    look(goal, mujoco.mjtGeom.mjGEOM_CYLINDER, [0.25, 0.002, 0], _GOAL, name="goal_look", pos=[0, 0, 0.002 - STAND])
     for name, y in (("left", CORRIDOR), ("right", -CORRIDOR)):
         size = [AHEAD / 2 + 0.5, 0.015, 0.002]
-        _look(goal, box, size, _EDGE, name=f"edge_{name}", pos=[-AHEAD / 2, y, 0.002 - STAND])
+        look(goal, box, size, _EDGE, name=f"edge_{name}", pos=[-AHEAD / 2, y, 0.002 - STAND])
     goal.add_site(name="corridor", type=box, size=[50.0, CORRIDOR, 0.01], rgba=[0, 0, 0, 0])
     _dog(spec)
     return spec
@@ -98,20 +99,20 @@ def _dog(spec: mujoco.MjSpec) -> None:
     trunk.add_freejoint(name="trunk_free")
     trunk.add_site(name="trunk_frame", size=[0.01] * 3, rgba=[0, 0, 0, 0])
     _geom(trunk, box, [0.1881, 0.04675, 0.057], _WHITE, name="trunk", friction=[FRICTION, 0.005, 0.0001])
-    _look(trunk, box, [0.05, 0.045, 0.035], _DARK, name="head", pos=[0.235, 0, 0.0])
-    _look(trunk, box, [0.02, 0.02, 0.012], _BLUE, name="lidar", pos=[0.27, 0, -0.045])
+    look(trunk, box, [0.05, 0.045, 0.035], _DARK, name="head", pos=[0.235, 0, 0.0])
+    look(trunk, box, [0.02, 0.02, 0.012], _BLUE, name="lidar", pos=[0.27, 0, -0.045])
     trunk.add_camera(name="front", pos=[0.29, 0, 0.03], xyaxes=[0, -1, 0, 0.26, 0, 0.97], fovy=80.0)
     for leg in LEGS:
         fore, side = (1 if leg[0] == "F" else -1), (1 if leg[1] == "L" else -1)
         hip = _body(trunk, f"{leg}_hip", [fore * HIP[0], side * HIP[1], 0], LINKS["hip"], side)
         _joint(hip, f"{leg}_hip", [1, 0, 0], LIMITS["hip"])
-        _look(hip, capsule, [0.040, 0, 0], _GREY, name=f"{leg}_hip_look", fromto=[0, 0, 0, 0, side * 0.06, 0])
+        look(hip, capsule, [0.040, 0, 0], _GREY, name=f"{leg}_hip_look", fromto=[0, 0, 0, 0, side * 0.06, 0])
         thigh = _body(hip, f"{leg}_thigh", [0, side * ASIDE, 0], LINKS["thigh"], side)
         _joint(thigh, f"{leg}_thigh", [0, 1, 0], LIMITS[f"thigh_{leg[0]}"])
-        _look(thigh, capsule, [0.026, 0, 0], _WHITE, name=f"{leg}_thigh_look", fromto=[0, 0, 0, 0, 0, -THIGH])
+        look(thigh, capsule, [0.026, 0, 0], _WHITE, name=f"{leg}_thigh_look", fromto=[0, 0, 0, 0, 0, -THIGH])
         calf = _body(thigh, f"{leg}_calf", [0, 0, -THIGH], LINKS["calf"], side)
         _joint(calf, f"{leg}_calf", [0, 1, 0], LIMITS["calf"])
-        _look(calf, capsule, [0.014, 0, 0], _DARK, name=f"{leg}_calf_look", fromto=[0, 0, 0, 0, 0, -CALF])
+        look(calf, capsule, [0.014, 0, 0], _DARK, name=f"{leg}_calf_look", fromto=[0, 0, 0, 0, 0, -CALF])
         foot = _body(calf, f"{leg}_foot", [0, 0, -CALF], FOOT_LINK, side)
         _geom(foot, sphere, [FOOT, 0, 0], _DARK, name=f"{leg}_foot", friction=[FRICTION, 0.005, 0.0001])
     for name in ROBOT.arm_actuators:
@@ -143,11 +144,7 @@ def _surroundings(spec: mujoco.MjSpec) -> None:
     """Ground, lamps and a camera that follows. No headlight: an event turns down all light."""
     import mujoco
 
-    head = spec.visual.headlight
-    head.ambient, head.diffuse, head.specular = [0.0] * 3, [0.0] * 3, [0.0] * 3
-    spec.visual.global_.offwidth = spec.visual.global_.offheight = 1024
-    spec.stat.extent, spec.stat.center = 4.0, [0, 0, 0.3]
-    spec.visual.map.znear, spec.visual.map.zfar = 0.01, 10.0
+    view(spec, 4.0, [0, 0, 0.3])
     spec.visual.map.shadowclip = 3.0
     world = spec.worldbody
     world.add_body(name="ground").add_geom(
@@ -156,25 +153,14 @@ def _surroundings(spec: mujoco.MjSpec) -> None:
     )  # fmt: skip
     for i, (x, y) in enumerate((x, y) for x in range(-4, 5, 2) for y in range(-4, 5, 2)):
         size = [0.06, 0.06, 0.0015]
-        _look(world, mujoco.mjtGeom.mjGEOM_BOX, size, _TILE, name=f"tile{i:02}", pos=[x, y, 0.0015])
+        look(world, mujoco.mjtGeom.mjGEOM_BOX, size, _TILE, name=f"tile{i:02}", pos=[x, y, 0.0015])
     box = mujoco.mjtGeom.mjGEOM_BOX
     for name, size, at in (
         ("back", [0.05, 7, 2], [-7, 0]), ("front", [0.05, 7, 2], [7, 0]), ("left", [7, 0.05, 2], [0, 7]),
         ("right", [7, 0.05, 2], [0, -7]),
     ):  # fmt: skip
-        _look(world, box, size, _WALL, name=f"wall_{name}", pos=[*at, 2])
-    world.add_light(
-        name="sky", pos=[2, -2, 6], dir=[-0.3, 0.3, -1], diffuse=[0.45] * 3, ambient=[0.35] * 3, specular=[0.1] * 3,
-        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=True,
-    )  # fmt: skip
-    world.add_light(  # so that no wall is black
-        name="fill", pos=[0, 0, 8], dir=[0.5, -0.5, -0.7], diffuse=[0.2] * 3, ambient=[0.1] * 3, specular=[0.0] * 3,
-        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=False,
-    )  # fmt: skip
+        look(world, box, size, _WALL, name=f"wall_{name}", pos=[*at, 2])
+    sky(world, [2, -2, 6], diffuse=0.45, ambient=0.35)
+    fill(world)
     eye, slope = (5.2, 0.0, 3.4), math.atan2(3.4, 5.2)
     world.add_camera(name="agentview", pos=eye, xyaxes=[0, 1, 0, -math.sin(slope), 0, math.cos(slope)], fovy=52.0)
-
-
-def _look(body: Any, kind: mujoco.mjtGeom, size: Any, rgba: Any, **where: Any) -> None:
-    """Adds a geom that weighs nothing and collides with nothing."""
-    body.add_geom(type=kind, size=size, rgba=rgba, mass=0.0, contype=0, conaffinity=0, group=1, **where)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from mjx_bench.task import Robot
+from evals.robotworld.scenery import add_rotor, look, quadrotor, sky, view
 
 if TYPE_CHECKING:
     import mujoco
@@ -20,24 +20,13 @@ MASS, INERTIA = 0.716, (0.007, 0.007, 0.012)
 ARM = 0.17
 # Of each rotor: where it sits (degrees), and which way it spins; the body turns the other way.
 ROTORS = ((0.0, -1.0), (90.0, 1.0), (180.0, -1.0), (-90.0, 1.0))
-THRUST = 6.003189  # newtons, the most of one rotor
-MOMENT = 0.016  # metres: reaction torque over thrust
 BAR = 1.0
 PAYLOAD_RATIO = (0.2, 0.3)  # of the drone's mass
 PAYLOAD_RADIUS = 0.04
 TARGET = (0.0, 0.0, 1.0)
 
 CAMERAS = ("agentview", "onboard")
-ROBOT = Robot(
-    arm_joints=(),
-    arm_actuators=tuple(f"rotor{i}" for i in range(4)),
-    gripper_joints=(),
-    gripper_actuators=(),
-    eef_site="payload_centre",
-    hand_body="drone",
-    torque_limits=((0.0,) * 4, (THRUST,) * 4),
-    finger_geoms=((), ()),
-)
+ROBOT = quadrotor("payload_centre")
 
 _DARK, _ORANGE, _GREY = (0.30, 0.31, 0.34, 1), (0.95, 0.50, 0.12, 1), (0.35, 0.36, 0.38, 1)
 _GREEN, _FLOOR, _WALL, _MARK = (
@@ -58,7 +47,7 @@ def build(payload_mass: float) -> mujoco.MjSpec:
     _surroundings(spec)
     world = spec.worldbody
     target = world.add_body(name="target", pos=TARGET)
-    _look(target, mujoco.mjtGeom.mjGEOM_SPHERE, [0.05, 0, 0], _GREEN, name="target_look")
+    look(target, mujoco.mjtGeom.mjGEOM_SPHERE, [0.05, 0, 0], _GREEN, name="target_look")
     # The payload is the root of the tree and the drone hangs "upwards" from it: the same mechanism, and the free joint's
     # velocity is then the payload's own.
     payload = world.add_body(name="payload", pos=[0, 0, 1])
@@ -68,7 +57,7 @@ def build(payload_mass: float) -> mujoco.MjSpec:
         mass=payload_mass, contype=0, conaffinity=0, group=1,
     )  # fmt: skip
     bar = {"fromto": [0, 0, 0, 0, 0, BAR], "name": "bar"}
-    _look(payload, mujoco.mjtGeom.mjGEOM_CAPSULE, [0.010, 0, 0], _GREY, **bar)
+    look(payload, mujoco.mjtGeom.mjGEOM_CAPSULE, [0.010, 0, 0], _GREY, **bar)
     payload.add_site(name=ROBOT.eef_site, size=[0.005] * 3, rgba=[0, 0, 0, 0])
     _drone(spec, payload)
     return spec
@@ -88,20 +77,12 @@ def _drone(spec: mujoco.MjSpec, payload: Any) -> None:
     )
     drone.add_joint(name="swivel", type=mujoco.mjtJoint.mjJNT_BALL)
     drone.add_site(name="drone_frame", size=[0.01] * 3, rgba=[0, 0, 0, 0])
-    _look(drone, mujoco.mjtGeom.mjGEOM_BOX, [0.05, 0.05, 0.02], _DARK, name="hull")
-    _look(drone, mujoco.mjtGeom.mjGEOM_SPHERE, [0.018, 0, 0], _ORANGE, name="nose", pos=[0.06, 0, 0.01])
+    look(drone, mujoco.mjtGeom.mjGEOM_BOX, [0.05, 0.05, 0.02], _DARK, name="hull")
+    look(drone, mujoco.mjtGeom.mjGEOM_SPHERE, [0.018, 0, 0], _ORANGE, name="nose", pos=[0.06, 0, 0.01])
     for i, (degrees, spin) in enumerate(ROTORS):
         angle = math.radians(degrees)
         at = [ARM * math.cos(angle), ARM * math.sin(angle), 0.0]
-        _look(drone, mujoco.mjtGeom.mjGEOM_CAPSULE, [0.008, 0, 0], _DARK, name=f"boom{i}", fromto=[0, 0, 0, *at])
-        _look(drone, mujoco.mjtGeom.mjGEOM_CYLINDER, [0.09, 0.003, 0], _GREY, name=f"disc{i}", pos=[*at[:2], 0.02])
-        site = drone.add_site(name=f"rotor{i}_site", pos=at, size=[0.005] * 3, rgba=[0, 0, 0, 0])
-        motor = spec.add_actuator(
-            name=ROBOT.arm_actuators[i], target=site.name, trntype=mujoco.mjtTrn.mjTRN_SITE,
-            gear=[0, 0, 1, 0, 0, -spin * MOMENT], ctrlrange=[0, THRUST],
-        )  # fmt: skip
-        motor.set_to_motor()
-        motor.ctrllimited = True
+        add_rotor(spec, drone, i, at, spin, boom=0.008, disc=0.09, rgba=(_DARK, _GREY))
     drone.add_camera(name="onboard", pos=[0.10, 0, 0.05], xyaxes=[0, -1, 0, 0.82, 0, 0.57], fovy=80.0)
 
 
@@ -109,27 +90,15 @@ def _surroundings(spec: mujoco.MjSpec) -> None:
     """Floor, lamps and the camera that sees where the drone may start. No headlight: an event turns down all light."""
     import mujoco
 
-    head = spec.visual.headlight
-    head.ambient, head.diffuse, head.specular = [0.0] * 3, [0.0] * 3, [0.0] * 3
-    spec.visual.global_.offwidth = spec.visual.global_.offheight = 1024
-    spec.stat.extent, spec.stat.center = 5.0, [0, 0, 1]
-    spec.visual.map.znear, spec.visual.map.zfar = 0.01, 10.0
+    view(spec, 5.0, [0, 0, 1])
     world = spec.worldbody
-    _look(world, mujoco.mjtGeom.mjGEOM_PLANE, [8, 8, 0.1], _FLOOR, name="floor")
-    _look(world, mujoco.mjtGeom.mjGEOM_BOX, [0.05, 10, 4], _WALL, name="back_wall", pos=[-6, 0, 4])
+    look(world, mujoco.mjtGeom.mjGEOM_PLANE, [8, 8, 0.1], _FLOOR, name="floor")
+    look(world, mujoco.mjtGeom.mjGEOM_BOX, [0.05, 10, 4], _WALL, name="back_wall", pos=[-6, 0, 4])
     for i, (x, y) in enumerate(((-2, -2), (-2, 2), (2, -2), (2, 2), (0, 0))):
         mark = [0.25, 0.25, 0.002]
-        _look(world, mujoco.mjtGeom.mjGEOM_BOX, mark, _MARK, name=f"mark{i}", pos=[x, y, 0.002])
-    world.add_light(
-        name="sky", pos=[2, -2, 6], dir=[-0.3, 0.3, -1], diffuse=[0.5] * 3, ambient=[0.45] * 3, specular=[0.1] * 3,
-        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=True,
-    )  # fmt: skip
+        look(world, mujoco.mjtGeom.mjGEOM_BOX, mark, _MARK, name=f"mark{i}", pos=[x, y, 0.002])
+    sky(world, [2, -2, 6], diffuse=0.5, ambient=0.45)
     eye = (5.6, 0.0, 3.0)
     slope = math.atan2(eye[2] - 1.3, eye[0])
     up = [-math.sin(slope), 0, math.cos(slope)]
     world.add_camera(name="agentview", pos=eye, xyaxes=[0, 1, 0, *up], fovy=50.0)
-
-
-def _look(body: Any, kind: mujoco.mjtGeom, size: Any, rgba: Any, **where: Any) -> Any:
-    """Adds a geom that weighs nothing and collides with nothing."""
-    return body.add_geom(type=kind, size=size, rgba=rgba, mass=0.0, contype=0, conaffinity=0, group=1, **where)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from mjx_bench.task import Robot
+from evals.robotworld.scenery import add_rotor, fill, look, quadrotor, sky, view
 
 if TYPE_CHECKING:
     import mujoco
@@ -24,8 +24,6 @@ CONTROL_HZ, SUBSTEPS, TIMESTEP = 50, 10, 0.002
 MASS, INERTIA = 1.5, (0.0347563, 0.0458929, 0.0806)
 # Of each rotor: where it sits, metres, and which way it spins; the body turns the other way.
 ROTORS = ((0.13, -0.22, 1.0), (-0.13, 0.20, 1.0), (0.13, 0.22, -1.0), (-0.13, -0.20, -1.0))
-THRUST = 6.003189  # newtons, the most of one rotor
-MOMENT = 0.016  # metres: reaction torque over thrust
 
 BALL_MASS, BALL_RADIUS = 0.005, 0.10
 RACKET = 0.2 * math.sqrt(math.pi) / 2  # half side, metres
@@ -37,17 +35,7 @@ NET_HEIGHT, NEAR_NET = 2.43, 0.01
 STIFFNESS, DAMPING = 17000.0, 17.6
 
 CAMERAS = ("agentview", "onboard")
-ROBOT = Robot(
-    arm_joints=(),
-    arm_actuators=tuple(f"rotor{i}" for i in range(4)),
-    gripper_joints=(),
-    gripper_actuators=(),
-    eef_site="drone_frame",
-    hand_body="drone",
-    torque_limits=((0.0,) * 4, (THRUST,) * 4),
-    finger_geoms=((), ()),
-    hand_geoms=("racket",),
-)
+ROBOT = quadrotor("drone_frame", hand_geoms=("racket",))
 
 _DARK, _GREY, _RED, _YELLOW, _ORANGE = (
     (0.22, 0.24, 0.28, 1), (0.45, 0.47, 0.50, 1), (0.80, 0.16, 0.14, 1), (0.98, 0.85, 0.20, 1), (0.95, 0.50, 0.12, 1),
@@ -92,20 +80,12 @@ def _drone(spec: mujoco.MjSpec, drone: Any) -> None:
         name="racket", type=mujoco.mjtGeom.mjGEOM_BOX, size=[RACKET, RACKET, RACKET_THICKNESS], rgba=_RED, mass=0.0,
         pos=[0, 0, RACKET_HEIGHT], contype=0, conaffinity=1, group=1, **_bounce(),
     )  # fmt: skip
-    _look(drone, mujoco.mjtGeom.mjGEOM_BOX, [0.09, 0.05, 0.03], _DARK, name="hull")
-    _look(drone, mujoco.mjtGeom.mjGEOM_CAPSULE, [0.012, 0.02, 0], _GREY, name="mast", pos=[0, 0, 0.045])
-    _look(drone, mujoco.mjtGeom.mjGEOM_SPHERE, [0.02, 0, 0], _ORANGE, name="nose", pos=[0.10, 0, 0.0])
+    look(drone, mujoco.mjtGeom.mjGEOM_BOX, [0.09, 0.05, 0.03], _DARK, name="hull")
+    look(drone, mujoco.mjtGeom.mjGEOM_CAPSULE, [0.012, 0.02, 0], _GREY, name="mast", pos=[0, 0, 0.045])
+    look(drone, mujoco.mjtGeom.mjGEOM_SPHERE, [0.02, 0, 0], _ORANGE, name="nose", pos=[0.10, 0, 0.0])
     for i, (x, y, spin) in enumerate(ROTORS):
         at = [x, y, 0.0]
-        _look(drone, mujoco.mjtGeom.mjGEOM_CAPSULE, [0.010, 0, 0], _DARK, name=f"boom{i}", fromto=[0, 0, 0, *at])
-        _look(drone, mujoco.mjtGeom.mjGEOM_CYLINDER, [0.10, 0.003, 0], _GREY, name=f"disc{i}", pos=[x, y, 0.02])
-        site = drone.add_site(name=f"rotor{i}_site", pos=at, size=[0.005] * 3, rgba=[0, 0, 0, 0])
-        motor = spec.add_actuator(
-            name=ROBOT.arm_actuators[i], target=site.name, trntype=mujoco.mjtTrn.mjTRN_SITE,
-            gear=[0, 0, 1, 0, 0, -spin * MOMENT], ctrlrange=[0, THRUST],
-        )  # fmt: skip
-        motor.set_to_motor()
-        motor.ctrllimited = True
+        add_rotor(spec, drone, i, at, spin, boom=0.010, disc=0.10, rgba=(_DARK, _GREY))
     drone.add_camera(name="onboard", pos=[-0.6, 0, 0.25], xyaxes=[0, -1, 0, 0.25, 0, 0.97], fovy=90.0)
 
 
@@ -113,44 +93,29 @@ def _court(spec: mujoco.MjSpec) -> None:
     """Floor, lines, net, lamps and the camera that sees the anchor. No headlight: an event turns down all light."""
     import mujoco
 
-    head = spec.visual.headlight
-    head.ambient, head.diffuse, head.specular = [0.0] * 3, [0.0] * 3, [0.0] * 3
-    spec.visual.global_.offwidth = spec.visual.global_.offheight = 1024
-    spec.stat.extent, spec.stat.center = 6.0, [4.5, 0, 2]
-    spec.visual.map.znear, spec.visual.map.zfar = 0.01, 10.0
+    view(spec, 6.0, [4.5, 0, 2])
     spec.visual.map.shadowclip = 3.0
     world, box = spec.worldbody, mujoco.mjtGeom.mjGEOM_BOX
     long, wide = COURT
-    _look(world, mujoco.mjtGeom.mjGEOM_PLANE, [14, 10, 0.1], _FLOOR, name="floor")
-    _look(world, box, [long, wide, 0.002], _COURT, name="ground", pos=[0, 0, 0.002])
+    look(world, mujoco.mjtGeom.mjGEOM_PLANE, [14, 10, 0.1], _FLOOR, name="floor")
+    look(world, box, [long, wide, 0.002], _COURT, name="ground", pos=[0, 0, 0.002])
     for name, size, at in (
         ("side_a", [long, 0.025], [0, wide - 0.025]), ("side_b", [long, 0.025], [0, 0.025 - wide]),
         ("end", [0.025, wide], [long - 0.025, 0]), ("middle", [0.025, wide], [0, 0]), ("attack", [0.025, wide], [3, 0]),
     ):  # fmt: skip
-        _look(world, box, [*size, 0.003], _LINE, name=f"line_{name}", pos=[*at, 0.003])
-    _look(world, box, [0.01, wide, 0.5], _NET, name="net_look", pos=[0, 0, NET_HEIGHT - 0.5])
+        look(world, box, [*size, 0.003], _LINE, name=f"line_{name}", pos=[*at, 0.003])
+    look(world, box, [0.01, wide, 0.5], _NET, name="net_look", pos=[0, 0, NET_HEIGHT - 0.5])
     for name, y in (("a", wide + 0.1), ("b", -wide - 0.1)):
         post = {"fromto": [0, y, 0, 0, y, NET_HEIGHT], "name": f"post_{name}"}
-        _look(world, mujoco.mjtGeom.mjGEOM_CAPSULE, [0.04, 0, 0], _GREY, **post)
+        look(world, mujoco.mjtGeom.mjGEOM_CAPSULE, [0.04, 0, 0], _GREY, **post)
     for name, size, at in (
         ("back", [0.05, 10, 5], [-14, 0]), ("front", [0.05, 10, 5], [14, 0]), ("left", [14, 0.05, 5], [0, 10]),
         ("right", [14, 0.05, 5], [0, -10]),
     ):  # fmt: skip
-        _look(world, box, size, _WALL, name=f"wall_{name}", pos=[*at, 5])
+        look(world, box, size, _WALL, name=f"wall_{name}", pos=[*at, 5])
     height = 5.0
     world.add_site(name="court", type=box, size=[long, wide, height], pos=[0, 0, height], rgba=[0, 0, 0, 0])
     world.add_site(name="net", type=box, size=[NEAR_NET, 50, height], pos=[0, 0, height], rgba=[0, 0, 0, 0])
-    world.add_light(
-        name="sky", pos=[6, -3, 8], dir=[-0.3, 0.3, -1], diffuse=[0.45] * 3, ambient=[0.35] * 3, specular=[0.1] * 3,
-        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=True,
-    )  # fmt: skip
-    world.add_light(  # so that no wall is black
-        name="fill", pos=[0, 0, 8], dir=[0.5, -0.5, -0.7], diffuse=[0.2] * 3, ambient=[0.1] * 3, specular=[0.0] * 3,
-        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=False,
-    )  # fmt: skip
+    sky(world, [6, -3, 8], diffuse=0.45, ambient=0.35)
+    fill(world)
     world.add_camera(name="agentview", pos=[10.2, 0, 2.3], xyaxes=[0, 1, 0, 0, 0, 1], fovy=50.0)
-
-
-def _look(body: Any, kind: mujoco.mjtGeom, size: Any, rgba: Any, **where: Any) -> Any:
-    """Adds a geom that weighs nothing and collides with nothing."""
-    return body.add_geom(type=kind, size=size, rgba=rgba, mass=0.0, contype=0, conaffinity=0, group=1, **where)

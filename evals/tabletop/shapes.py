@@ -75,7 +75,12 @@ def visual(body: Any, kind: str, size: Sequence[float], rgba: Sequence[float], *
 
 def contact(body: Any, kind: str, size: Sequence[float], of: str, *, mass: float = 0.0, **where: Any) -> Any:
     """Adds a geom that only collides, of one of `CLASSES`. `where`: pos, quat, name, friction, condim, priority."""
-    contype, conaffinity = CLASSES[of]
+    return solid(body, kind, size, CLASSES[of], mass=mass, **where)
+
+
+def solid(body: Any, kind: str, size: Sequence[float], bits: tuple[int, int], *, mass: float, **where: Any) -> Any:
+    """Adds a geom that only collides, by its (contype, conaffinity)."""
+    contype, conaffinity = bits
     return body.add_geom(
         type=_type(kind), size=_three(size), group=CONTACT_GROUP, contype=contype, conaffinity=conaffinity, mass=mass,
         **where,
