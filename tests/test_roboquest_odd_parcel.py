@@ -16,10 +16,10 @@ from evals.roboquest import odd_parcel_parts as parts
 from evals.roboquest.odd_parcel_program import odd_ones
 from evals.roboquest.recipes import quest_task
 from evals.roboquest.rectangles import apart
-from mjx_bench.checkers import START, Judge, Standing, stack, unstack
-from mjx_bench.predicates import goal_index
-from mjx_bench.signals import HAND, Signals, touch_pair
+from mjx_bench.checkers import START, Standing, stack, unstack
+from mjx_bench.signals import HAND, touch_pair
 from mjx_bench.types import Verdict
+from tests import roboquest_runs
 
 TOP = 0.92
 
@@ -110,22 +110,12 @@ def made_task():
     return quest_task(odd.RECIPE, "roboquest", 4, odd.VERSION)
 
 
-class Stage:
-    """One instance, judged from states that are set by hand."""
-
+class Stage(roboquest_runs.Stage):
     def __init__(self, index: int) -> None:
-        self.task = made_task()
-        self.scene = self.task.scene
-        self.index = goal_index(self.task.atoms, self.scene)
-        self.judge = Judge(self.task.goal, self.task.rules, self.scene, self.index)
-        drawn = making.draw(odd.RECIPE, index)
-        placed = {p.thing.name: p for p in drawn.placed}
-        there = [n for n in parts.PARCELS if placed[n].xy[0] < 2.0]
-        self.odd = [n for n in there if abs(placed[n].thing.mass - parts.USUAL) > 0.01]
+        super().__init__(made_task(), odd.RECIPE, index)
+        there = [n for n in parts.PARCELS if self.placed[n].xy[0] < 2.0]
+        self.odd = [n for n in there if abs(self.placed[n].thing.mass - parts.USUAL) > 0.01]
         self.usual = [n for n in there if n not in self.odd]
-        self.model = making.build(odd.RECIPE, drawn).compile()
-        self.data = mujoco.MjData(self.model)
-        self.data.qpos[:] = making.initial_state(self.model, drawn.placed, drawn.start)[1 : 1 + self.model.nq]
 
     def box(self, name: str, layer: int = 0, dx: float = 0.0) -> None:
         adr = self.model.joint(f"{name}_free").qposadr[0]
@@ -133,13 +123,7 @@ class Stage:
         self.data.qpos[adr : adr + 7] = [odd.BOX_AT[0] + dx, odd.BOX_AT[1], height, 1, 0, 0, 0]
 
     def judged(self, *touched: str, speed: dict[str, float] | None = None, press: bool = False) -> Standing:
-        mujoco.mj_forward(self.model, self.data)
-        s, d, m = Signals.zeros(1, self.index), self.data, self.model
-        for i, name in enumerate(self.index.entities):
-            s.entity_pos[0, i] = d.xpos[m.body(self.scene.entities[name].body).id]
-        for i, name in enumerate(self.index.regions):
-            s.region_pos[0, i] = d.site_xpos[m.site(name).id]
-            s.region_mat[0, i] = d.site_xmat[m.site(name).id].reshape(3, 3)
+        s = self.seen()
         for name in (*touched, *(["submit"] if press else [])):
             s.touch[0, self.index.touches.index(touch_pair(HAND, name))] = True
         for name, value in (speed or {}).items():

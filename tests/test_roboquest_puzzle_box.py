@@ -20,11 +20,11 @@ from evals.roboquest import puzzle_box_parts as parts
 from evals.roboquest import puzzle_box_program as solving
 from evals.roboquest.recipes import quest_task
 from evals.roboquest.submit import PRESSED
-from mjx_bench.checkers import START, SUBMITTED, Judge, Standing, stack, unstack
+from mjx_bench.checkers import START, SUBMITTED, Standing, stack, unstack
 from mjx_bench.judged import describe, read_judged
-from mjx_bench.predicates import goal_index
 from mjx_bench.signals import HAND, Signals, touch_pair
 from mjx_bench.types import Verdict
+from tests import roboquest_runs
 
 PULL = 12.0  # N, the benchmark's test
 PLAY = 0.006  # metres that a blocked part may move, likewise
@@ -138,32 +138,16 @@ def made_task():
     return quest_task(box.RECIPE, "roboquest", 3, box.VERSION)
 
 
-class Stage:
-    """One instance, judged from states that are set by hand."""
-
+class Stage(roboquest_runs.Stage):
     def __init__(self, index: int) -> None:
-        self.task = made_task()
-        self.scene = self.task.scene
-        self.index = goal_index(self.task.atoms, self.scene)
-        self.judge = Judge(self.task.goal, self.task.rules, self.scene, self.index)
-        drawn = making.draw(box.RECIPE, index)
-        self.placed = {p.thing.name: p for p in drawn.placed}
+        super().__init__(made_task(), box.RECIPE, index)
         self.chest: parts.Chest = self.placed[parts.NAME].thing
-        self.model = making.build(box.RECIPE, drawn).compile()
-        self.data = mujoco.MjData(self.model)
-        self.data.qpos[:] = making.initial_state(self.model, drawn.placed, drawn.start)[1 : 1 + self.model.nq]
         self.standing = START
 
     def signals(self, **touches: bool) -> Signals:
-        mujoco.mj_forward(self.model, self.data)
-        s, d, m = Signals.zeros(1, self.index), self.data, self.model
-        for i, name in enumerate(self.index.entities):
-            s.entity_pos[0, i] = d.xpos[m.body(self.scene.entities[name].body).id]
-        for i, name in enumerate(self.index.regions):
-            s.region_pos[0, i] = d.site_xpos[m.site(name).id]
-            s.region_mat[0, i] = d.site_xmat[m.site(name).id].reshape(3, 3)
+        s = self.seen()
         for i, name in enumerate(self.index.joints):
-            s.joint_qpos[0, i] = d.qpos[m.joint(name).qposadr[0]]
+            s.joint_qpos[0, i] = self.data.qpos[self.model.joint(name).qposadr[0]]
         pairs = {"item_tray": ("item", "tray"), **{f"hand_{e}": (HAND, e) for e in ("item", "chest", "submit")}}
         for name, on in touches.items():
             s.touch[0, self.index.touches.index(touch_pair(*pairs[name]))] = on
