@@ -45,14 +45,6 @@ class Native:
     def _made(self) -> Callable[[int], Task]:
         return functools.cache(self.make)
 
-    def suites(self) -> tuple[str, ...]:
-        """The one suite."""
-        return (self.suite,)
-
-    def variant_suites(self) -> tuple[str, ...]:
-        """None."""
-        return ()
-
     def task_table(self, suite: str) -> list[TaskRow]:
         """The tasks; no simulator is imported."""
         return list(self.rows)

@@ -45,10 +45,15 @@ def _robot_agent_bench() -> Native:
     return SOURCE
 
 
-# What a source offers: suites(), variant_suites(), task_table(suite), load_task(suite, index, seeds),
-# build(tasks, seeds, progress, workers), and for cases that name one of its suites load_case(case, seeds),
-# missing_source(case), prepare(cases, workers, progress).
-_SOURCES: tuple[Callable[[], Any], ...] = (_libero, _tabletop, _robotworld, _roboquest, _robot_agent_bench)
+# What a source offers: task_table(suite), load_task(suite, index, seeds), build(tasks, seeds, progress, workers), and for
+# cases that name one of its suites load_case(case, seeds), missing_source(case), prepare(cases, workers, progress). LIBERO
+# has several suites, and variant_suites(); any other has one, and is imported when it is asked for.
+_NATIVE: dict[str, Callable[[], Native]] = {
+    "tabletop": _tabletop,
+    "robotworld": _robotworld,
+    "roboquest": _roboquest,
+    "robot_agent_bench": _robot_agent_bench,
+}
 
 
 # Forms of a scene, the source's own first.
@@ -57,12 +62,12 @@ FORMS = ("exact", "lean")
 
 def suites() -> tuple[str, ...]:
     """Names of the suites that "all" means, whether their package is installed or not."""
-    return tuple(name for source in _SOURCES for name in source().suites())
+    return (*_libero().suites(), *_NATIVE)
 
 
 def variant_suites() -> tuple[str, ...]:
     """Names of the suites that vary another's tasks; they are asked for by name."""
-    return tuple(name for source in _SOURCES for name in source().variant_suites())
+    return tuple(_libero().variant_suites())
 
 
 def check_suite(suite: str) -> None:
@@ -209,4 +214,4 @@ def _source_of(task: Task) -> Any:
 
 def _source(suite: str) -> Any:
     check_suite(suite)
-    return next(m for source in _SOURCES if suite in (m := source()).suites() + m.variant_suites())
+    return _NATIVE[suite]() if suite in _NATIVE else _libero()
