@@ -18,7 +18,7 @@ from evals.instances import EVALUATION
 from evals.roboquest.kitchen import TOP_Z, Footprint, Kitchen, draw_kitchen, empty_kitchen, waiting
 from evals.roboquest.robot import start_qpos
 from evals.tabletop.draw import Draw, NoRoom, Placed
-from evals.tabletop.instances import DRAWS
+from evals.tabletop.instances import DRAWS, stand
 from evals.tabletop.objects import Loose
 from evals.tabletop.shapes import yaw_quat
 from mjx_bench.errors import BenchError
@@ -188,12 +188,5 @@ def initial_state(model: mujoco.MjModel, placed: Sequence[Placed], start: tuple[
     qpos = np.array(model.qpos0, np.float64)
     for name, value in start_qpos(*start).items():
         qpos[model.joint(name).qposadr[0]] = value
-    for item in placed:
-        thing = item.thing
-        if isinstance(thing, Loose):
-            at = model.joint(thing.free_joint).qposadr[0]
-            qpos[at : at + 3] = *item.xy, TOP_Z + item.height + thing.rest_height
-            qpos[at + 3 : at + 7] = yaw_quat(item.yaw)
-        for name, value in item.joints.items():
-            qpos[model.joint(name).qposadr[0]] = value
+    stand(qpos, model, placed, TOP_Z)
     return np.concatenate([[0.0], qpos, np.zeros(model.nv)])

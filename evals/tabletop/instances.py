@@ -95,12 +95,17 @@ def initial_state(model: mujoco.MjModel, placed: Sequence[Placed]) -> np.ndarray
         qpos[model.joint(name).qposadr[0]] = value
     for name, value in zip(ROBOT.gripper_joints, (START_OPENING, -START_OPENING), strict=True):
         qpos[model.joint(name).qposadr[0]] = value
+    stand(qpos, model, placed, TABLE_Z)
+    return np.concatenate([[0.0], qpos, np.zeros(model.nv)])
+
+
+def stand(qpos: np.ndarray, model: mujoco.MjModel, placed: Sequence[Placed], top: float) -> None:
+    """Writes into `qpos` where loose things stand on a top at that height, and how far joints of fixtures are."""
     for item in placed:
         thing = item.thing
         if isinstance(thing, Loose):
             at = model.joint(thing.free_joint).qposadr[0]
-            qpos[at : at + 3] = *item.xy, TABLE_Z + item.height + thing.rest_height
+            qpos[at : at + 3] = *item.xy, top + item.height + thing.rest_height
             qpos[at + 3 : at + 7] = yaw_quat(item.yaw)
         for name, value in item.joints.items():
             qpos[model.joint(name).qposadr[0]] = value
-    return np.concatenate([[0.0], qpos, np.zeros(model.nv)])
