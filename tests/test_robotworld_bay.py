@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 
 from evals import registry
 from evals.robotworld import reverse_bay
 from evals.robotworld.contract import contract
-from mjx_bench.cases import evaluation
-from mjx_bench.checkers import START, Judge
-from mjx_bench.policy import Policy
 from mjx_bench.predicates import goal_index
-from mjx_bench.records import Record, load_run
-from mjx_bench.rescore import rescore
-from mjx_bench.schedule import run_pairs
-from mjx_bench.settings import RunSettings
-from mjx_bench.signals import SignalIndex, Signals
-from mjx_bench.task import Task
+from mjx_bench.records import load_run
+from mjx_bench.signals import Signals
 from mjx_bench.types import Verdict
 from policies.reference.oracle import Oracle
 from policies.simple import Zero
+from tests.robotworld_runs import engines_step_alike, judge_of, run, verdict, verdicts
 
 TASK = registry.load_task("robotworld", 4)
-SETTINGS = RunSettings(policy="p", lanes=8, query_interval=8, threads=1)
-
-
-def run(out: Path, policy: Policy, task: Task = TASK, backend: str = "c") -> Record:
-    settings = dataclasses.replace(SETTINGS, policy=policy.spec.name, backend=backend)
-    run_pairs(evaluation([task], 1, 0), settings, out, load_task=lambda case: task, policy=policy)
-    [record] = load_run(out).records
-    assert rescore(out).agrees
-    return record
+Pose = tuple[float, float, float]
 
 
 def test_bounds_are_the_contracts():
@@ -51,12 +40,12 @@ def test_bounds_are_the_contracts():
 
 
 def test_the_expert_reverses_in_and_zero_does_not(tmp_path: Path):
-    record = run(tmp_path / "oracle", Oracle())
+    [record] = run(tmp_path / "oracle", TASK, Oracle())
     assert (record.verdict, record.reason) == ("success", "goal")
     assert record.end_step < TASK.horizon
     eef = np.asarray(load_run(tmp_path / "oracle").array(record, "eef_pos"))
     assert np.linalg.norm(eef[-50:, :2] - reverse_bay.GOAL_AT[:2], axis=1).max() <= reverse_bay.NEAR
-    zero = run(tmp_path / "zero", Zero(), dataclasses.replace(TASK, horizon=150))
+    [zero] = run(tmp_path / "zero", dataclasses.replace(TASK, horizon=150), Zero())
     assert (zero.verdict, zero.end_step) == ("timeout", 150)
 
 
@@ -64,85 +53,152 @@ def test_driving_in_forwards_fails_on_a_line(tmp_path: Path):
     """Nose first there is no room: the car turns in ahead of the mouth and cuts a corner of it."""
     way = np.array([(-2.4, 0.65), (-0.7, 0.65), (-0.3, 0.5), (0.0, 0.1), (0.0, -0.9)])
     nose_first = dataclasses.replace(TASK, extra={**TASK.extra, "legs": ((way, False),)})
-    record = run(tmp_path / "run", Oracle(), nose_first)
+    [record] = run(tmp_path / "run", nose_first, Oracle())
     assert record.verdict == "failure"
     assert record.reason.startswith(("gap(car_frame, line_", "gap(car_hull, parked_"))
 
 
 # ---- the way in, on made-up signals
 
+JUDGE, INDEX = judge_of(TASK), goal_index(TASK.atoms, TASK.scene)
 
-def stands(y: list[float], forward: list[float], **more: Any) -> list[str]:
-    """How an episode stands after each step, straight and in the middle of the bay but for its y, at a speed forward."""
-    index: SignalIndex = goal_index(TASK.atoms, TASK.scene)
-    judge = Judge(TASK.goal, TASK.rules, TASK.scene, index)
-    n = len(y)
-    s = Signals.zeros(n, index)
-    # Everything where the scene has it; of the car, its two rectangles.
-    import mujoco
 
+def turned(yaw: float, roll: float = 0.0, pitch: float = 0.0) -> np.ndarray:
+    """[3, 3] of a car that is turned to its left by yaw (degrees), and leans (radians)."""
+    (cy, sy), (cp, sp), (cr, sr) = ((math.cos(a), math.sin(a)) for a in (math.radians(yaw), pitch, roll))
+    nose = np.array([[cp, 0.0, sp], [0.0, 1.0, 0.0], [-sp, 0.0, cp]])
+    side = np.array([[1.0, 0.0, 0.0], [0.0, cr, -sr], [0.0, sr, cr]])
+    return np.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]]) @ nose @ side
+
+
+@functools.cache
+def places() -> tuple[np.ndarray, np.ndarray]:
+    """[R, 3] and [R, 3, 3]: where the scene has its regions."""
     model = TASK.scene.load_spec().compile()
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    for name in index.regions:
-        site = model.site(name).id
-        s.region_pos[:, index.region(name)] = data.site_xpos[site]
-        s.region_mat[:, index.region(name)] = data.site_xmat[site].reshape(3, 3)
-    turned = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    sites = [model.site(name).id for name in INDEX.regions]
+    return data.site_xpos[sites].copy(), data.site_xmat[sites].reshape(-1, 3, 3).copy()
+
+
+def drives(poses: Sequence[tuple[float, float, float]], forward: Sequence[float] | float = 0.0) -> Signals:
+    """Signals of a car at x, y and yaw (degrees) after each step, at a speed along the world's y axis."""
+    s = Signals.zeros(len(poses), INDEX)
+    s.region_pos[:], s.region_mat[:] = places()
     for name in ("car_frame", "car_hull"):
-        s.region_mat[:, index.region(name)] = turned
-        s.region_pos[:, index.region(name)] = np.array([(0.0, v, 0.05) for v in y])
-    s.entity_vel[:, index.mover("car"), 1] = forward
-    standing, found = START, []
-    for t in range(n):
-        standing = judge.step(standing, s, t)
-        end = judge.end(standing, at_horizon=False)
-        found.append("running" if end is None else str(end[0]))
-    return found
+        s.region_pos[:, INDEX.region(name)] = [(x, y, 0.05) for x, y, _ in poses]
+        s.region_mat[:, INDEX.region(name)] = [turned(yaw) for _, _, yaw in poses]
+    s.entity_vel[:, INDEX.mover("car"), 1] = forward
+    return s
 
 
-def way_in(speed: float, covered: float) -> tuple[list[float], list[float]]:
+def straight(y: Sequence[float]) -> list[tuple[float, float, float]]:
+    """In the middle of the bay but for its y, nose outwards."""
+    return [(0.0, v, 90.0) for v in y]
+
+
+def way_in(speed: float, covered: float, rest: int = 55) -> tuple[list[float], list[float]]:
     """From before the line to the middle of the bay, `covered` metres of it at `speed` behind the line; then still."""
     steps = max(1, round(covered / (abs(speed) / 50)))
     y = [0.3, *np.linspace(-0.121, -0.65, steps).tolist()]
-    return y + [-0.65] * 55, [speed] * len(y) + [0.0] * 55
+    return y + [-0.65] * rest, [speed] * len(y) + [0.0] * rest
+
+
+def parks(y: Sequence[float], forward: Sequence[float]) -> bool:
+    """Whether the drive is a success at its last step or before; it never fails."""
+    found = verdict(JUDGE, drives(straight(y), forward))
+    assert found[0] is not Verdict.FAILURE, found
+    return found[0] is Verdict.SUCCESS
 
 
 @pytest.mark.parametrize(
-    ("speed", "covered", "verdict"),
+    ("speed", "covered", "counts"),
     [
-        (-0.3, 0.46, Verdict.SUCCESS),
-        (-0.3, 0.44, Verdict.TIMEOUT),  # not far enough
-        (0.3, 0.46, Verdict.TIMEOUT),  # forwards
-        (-0.019, 0.46, Verdict.TIMEOUT),  # too slow to be reversing
+        (-0.3, 0.46, True),
+        (-0.3, 0.44, False),  # not far enough
+        (0.3, 0.46, False),  # forwards
+        (-0.019, 0.46, False),  # too slow to be reversing
     ],
 )
-def test_only_a_car_that_reversed_over_the_line_counts(speed: float, covered: float, verdict: Verdict):
-    found = stands(*way_in(speed, covered))
-    assert ("success" in found) is (verdict is Verdict.SUCCESS)
-    assert "failure" not in found
+def test_only_a_car_that_reversed_over_the_line_counts(speed: float, covered: float, counts: bool):
+    assert parks(*way_in(speed, covered)) is counts
 
 
 def test_crossing_forwards_is_not_made_good_by_reversing_inside():
     y, forward = way_in(-0.3, 0.46)
-    assert "success" not in stands(y, [forward[0], 0.3, *forward[2:]])
+    assert not parks(y, [forward[0], 0.3, *forward[2:]])
 
 
 def test_the_second_must_be_whole():
-    y, forward = way_in(-0.3, 0.5)
-    begun = len(y) - 55
-    assert stands(y[: begun + 49], forward[: begun + 49])[-1] == "running"
-    assert stands(y[: begun + 50], forward[: begun + 50])[-1] == "success"
-    forward[begun + 20] = 0.036
-    assert "success" not in stands(y, forward)
+    assert not parks(*way_in(-0.3, 0.5, rest=49))
+    assert parks(*way_in(-0.3, 0.5, rest=50))
+    y, forward = way_in(-0.3, 0.5, rest=99)
+    forward[-50] = 0.036
+    assert not parks(y, forward), "a step that is too fast starts it again"
+    forward[-50] = 0.035
+    assert parks(y, forward)
 
 
-def test_a_line_a_wall_or_the_edge_is_a_failure():
+@pytest.mark.parametrize(
+    ("aside", "degrees", "counts"), [(0.0249, 0.0, True), (0.0251, 0.0, False), (0.0, 2.99, True), (0.0, 3.01, False)]
+)
+def test_it_stands_straight_and_in_the_middle(aside: float, degrees: float, counts: bool):
     y, forward = way_in(-0.3, 0.5)
-    assert stands([*y[:30], -0.83], [*forward[:30], -0.3])[-1] == "failure"  # the line at the end of the bay
-    assert stands([0.3, 0.81], [0.0, 0.3])[-1] == "failure"  # out of the test area, or into what stands opposite
+    s = drives([(aside, v, 90.0 + degrees) for v in y], forward)
+    assert (verdict(JUDGE, s)[0] is Verdict.SUCCESS) is counts
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "reason"),
+    [
+        ((0.0, -0.8174, 90.0), (0.0, -0.8176, 90.0), "gap(car_frame, line_end) < 0"),
+        ((-0.0474, -0.65, 90.0), (-0.0476, -0.65, 90.0), "gap(car_frame, line_left) < 0"),
+        ((0.0474, -0.65, 90.0), (0.0476, -0.65, 90.0), "gap(car_frame, line_right) < 0"),
+        ((-2.0, 0.0726, 0.0), (-2.0, 0.0724, 0.0), "gap(car_frame, line_before) < 0"),
+        ((2.0, 0.0726, 0.0), (2.0, 0.0724, 0.0), "gap(car_frame, line_behind) < 0"),
+        ((-1.2, 0.0901, 0.0), (-1.2, 0.0899, 0.0), "gap(car_hull, parked_0) < 0"),
+        ((-0.7, 0.9199, 0.0), (-0.7, 0.9301, 0.0), "gap(car_hull, opposite_1) < 0"),
+        ((-2.4999, 0.65, 0.0), (-2.5001, 0.65, 0.0), "beyond(car_frame, area) > 0"),
+    ],
+)
+def test_lines_obstacles_and_the_edge_have_their_bounds(good: Pose, bad: Pose, reason: str):
+    here = (-2.0, 0.65, 0.0)
+    assert verdict(JUDGE, drives([here, good])) == (Verdict.TIMEOUT, "horizon")
+    assert verdict(JUDGE, drives([here, bad, here])) == (Verdict.FAILURE, reason)
+
+
+@pytest.mark.parametrize(
+    ("lean", "height", "reason"),
+    [
+        ({"roll": 0.701}, 0.05, "roll(car_frame) > 0.7"),
+        ({"roll": -0.701}, 0.05, "roll(car_frame) > 0.7"),
+        ({"pitch": 0.701}, 0.05, "pitch(car_frame) > 0.7"),
+        ({"roll": 0.699}, -0.099, ""),
+        ({"pitch": -0.699}, -0.099, ""),
+        ({}, -0.101, "height(car_frame) < -0.1"),
+    ],
+)
+def test_a_car_stays_on_its_wheels(lean: dict[str, float], height: float, reason: str):
+    s = drives([(-2.0, 0.65, 0.0)])
+    s.region_mat[:, INDEX.region("car_frame")] = turned(0.0, **lean)
+    s.region_pos[:, INDEX.region("car_frame"), 2] = height
+    assert verdict(JUDGE, s) == ((Verdict.FAILURE, reason) if reason else (Verdict.TIMEOUT, "horizon"))
+
+
+def test_a_line_in_the_last_step_of_the_second_is_a_failure():
+    """Success and failure after one step: the failure counts."""
+    y, forward = way_in(-0.3, 0.5, rest=50)
+    s = drives(straight(y), forward)
+    s.region_pos[-1, INDEX.region("line_left"), 0] = 0.0
+    assert verdict(JUDGE, s) == (Verdict.FAILURE, "gap(car_frame, line_left) < 0")
+
+
+@pytest.mark.slow
+def test_engines_drive_alike():
+    """Thirty control steps with changing speed and steering, C against JAX."""
+    engines_step_alike(TASK, lambda rng: rng.uniform([0.0, -0.5], [0.4, 0.5], (4, 2)), bound=1e-3)
 
 
 @pytest.mark.slow
 def test_on_jax_it_parks_too(tmp_path: Path):
-    assert run(tmp_path / "run", Oracle(), backend="jax").verdict == "success"
+    assert verdicts(tmp_path / "run", TASK, Oracle(), backend="jax") == {"success": 1}

@@ -96,7 +96,8 @@ def test_the_record_holds_what_the_benchmark_keeps():
     events = [Event("robot", 3), Event("turn", 3), Event("robot", 3, turn=1), *looks(1, 3), Event("turn", 3, turn=3)]
     events[3] = Event("auxiliary", 3, turn=2, key="a")
     record = tally(events, LIMITS).record()
-    assert record["protocol"] == "nonaction-15-30-v1"
+    assert record["protocol"] == "astra-nonaction-15-30-v1"
+    assert Ledger(Limits.of(contract("80"))).record()["protocol"] == "nonaction-20-150-v1"
     assert record["accounting"] == "observable-events-v2"
     assert record["counts_complete"] is False
     assert record["missing_turn_ends"] == 2  # of turns 1 and 2

@@ -16,42 +16,20 @@ from evals import registry
 from evals.robotworld import car, courtyard
 from evals.robotworld.contract import contract
 from evals.robotworld.course import checkpoints, heading, length, vertices
-from mjx_bench.cases import evaluation
 from mjx_bench.control.drive import drive
 from mjx_bench.control.drive_jax import drive as drive_jax
 from mjx_bench.errors import BenchError
-from mjx_bench.physics.base import Physics
-from mjx_bench.physics.choice import make_physics
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import compile_scene
-from mjx_bench.policy import Policy
 from mjx_bench.predicates import compile_atom
-from mjx_bench.records import Record, load_run
-from mjx_bench.rescore import rescore
-from mjx_bench.schedule import run_pairs
-from mjx_bench.settings import RunSettings
+from mjx_bench.records import load_run
 from mjx_bench.signals import SignalIndex, Signals
-from mjx_bench.task import Atom, Region, Task, Threshold
+from mjx_bench.task import Atom, Region, Threshold
 from policies.reference.oracle import Oracle
 from policies.simple import Zero
+from tests.robotworld_runs import HERE, engine, engines_step_alike, run, verdicts
 
 TASK = registry.load_task("robotworld", 3)
-SETTINGS = RunSettings(policy="p", lanes=8, query_interval=8, threads=1)
-HERE = np.zeros(1, np.int32)
-
-
-def run(out: Path, policy: Policy, task: Task = TASK, backend: str = "c") -> Record:
-    settings = dataclasses.replace(SETTINGS, policy=policy.spec.name, backend=backend)
-    run_pairs(evaluation([task], 1, 0), settings, out, load_task=lambda case: task, policy=policy)
-    [record] = load_run(out).records
-    assert rescore(out).agrees
-    return record
-
-
-def engine(backend: str = "c", **more: int) -> Physics:
-    physics = make_physics(backend, TASK.scene, (), 1, "drive", TASK.substeps, **more)
-    physics.load(0, TASK.load_init_states()[0], TASK.load_reset(0))
-    return physics
 
 
 class Steady(Zero):
@@ -108,10 +86,23 @@ def test_the_car_has_the_published_wheels():
     assert model.geom("tyre_fl").size[0] == 0.0488
 
 
+@pytest.mark.parametrize("aside", [-1.25, -0.6, 0.6, 1.25])
+def test_the_road_has_no_gap_where_it_bends_on_the_ridge(aside: float):
+    """Along the crest, to both sides, from above: nothing is as low as the ground."""
+    model = compile_scene(TASK.scene, ()).model
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    ahead, group = np.radians((26.565 + 45.0) / 2), np.array([0, 1, 0, 0, 0, 0], np.uint8)
+    for angle in ahead + np.radians(np.linspace(-10.0, 10.0, 9)):
+        above = np.array([0.0, -2.0, 2.0]) + aside * np.array([-np.sin(angle), np.cos(angle), 0.0])
+        down = mujoco.mj_ray(model, data, above, np.array([0.0, 0.0, -1.0]), group, 1, -1, np.zeros(1, np.int32))
+        assert 0.12 < 2.0 - down < 0.156
+
+
 @pytest.mark.parametrize(("speed", "steering"), [(0.3, 0.0), (0.2, 0.6), (0.2, -0.6)])
 def test_the_car_goes_as_fast_and_turns_as_tightly_as_it_is_told(speed: float, steering: float):
     """3 m/s for a speed of 1, less what the tyres are smaller than their nominal radius; the circle of a bicycle."""
-    physics, track = engine(), []
+    physics, track = engine(TASK), []
     for _ in range(150):
         assert physics.control_step(HERE, np.array([[speed, steering]])) == {}
         track.append(physics.kinematics(HERE).qpos[0, :7].copy())
@@ -124,7 +115,7 @@ def test_the_car_goes_as_fast_and_turns_as_tightly_as_it_is_told(speed: float, s
 
 
 def test_commands_are_clipped_and_hold_alike_in_numpy_and_jax():
-    physics = engine()
+    physics = engine(TASK)
     assert isinstance(physics, MujocoC)
     fields, arm = physics._fields, physics.scene.arm
     for action, wheels, steering in (
@@ -252,18 +243,18 @@ def test_what_cannot_be_judged_is_refused(atom: Atom, message: str):
 
 
 def test_pursuit_parks_and_nothing_else_does(tmp_path: Path):
-    record = run(tmp_path / "oracle", Oracle())
+    [record] = run(tmp_path / "oracle", TASK, Oracle())
     assert (record.verdict, record.reason, record.progress) == ("success", "goal", 1.0)
     assert record.success_step == record.end_step < TASK.horizon
     eef = np.asarray(load_run(tmp_path / "oracle").array(record, "eef_pos"))
     assert np.linalg.norm(eef[-40:, :2] - courtyard.GOAL_AT[:2], axis=1).max() < courtyard.NEAR
     assert np.abs(np.diff(eef[-40:, :2], axis=0)).max() * 50 < courtyard.STOPPED
-    zero = run(tmp_path / "zero", Zero(), dataclasses.replace(TASK, horizon=150))
+    [zero] = run(tmp_path / "zero", dataclasses.replace(TASK, horizon=150), Zero())
     assert (zero.verdict, zero.end_step) == ("timeout", 150)
 
 
 def test_leaving_the_road_ends_it(tmp_path: Path):
-    record = run(tmp_path / "run", Steady(0.3, 0.0))
+    [record] = run(tmp_path / "run", TASK, Steady(0.3, 0.0))
     assert record.verdict == "failure"
     assert record.reason == "astray(car_frame, road_00, ..., road_15) > 1.33"
     assert record.end_step < 600
@@ -274,17 +265,23 @@ def test_touching_cargo_ends_it_on_the_road(tmp_path: Path):
     path = courtyard.PATH.copy()
     path[9:14, :2] += 0.35 * np.array([0.5547, -0.8321])
     beside = dataclasses.replace(TASK, extra={**TASK.extra, "legs": ((path[:, :2], False),)})
-    record = run(tmp_path / "run", Oracle(), beside)
+    [record] = run(tmp_path / "run", beside, Oracle())
     assert (record.verdict, record.reason) == ("failure", "gap(car_hull, cargo_c) < 0")
 
 
 def test_a_car_does_not_go_backwards():
-    physics = engine()
+    physics = engine(TASK)
     for _ in range(100):
         physics.control_step(HERE, np.array([[-1.0, 0.0]]))
     assert physics.kinematics(HERE).qpos[0, 0] == pytest.approx(-6.0, abs=0.005)
 
 
 @pytest.mark.slow
+def test_engines_drive_alike():
+    """Thirty control steps with changing speed and steering, C against JAX."""
+    engines_step_alike(TASK, lambda rng: rng.uniform([0.0, -0.5], [0.4, 0.5], (4, 2)), bound=1e-3)
+
+
+@pytest.mark.slow
 def test_on_jax_it_parks_too(tmp_path: Path):
-    assert run(tmp_path / "run", Oracle(), backend="jax").verdict == "success"
+    assert verdicts(tmp_path / "run", TASK, Oracle(), backend="jax") == {"success": 1}

@@ -17,42 +17,21 @@ import pytest
 from evals import registry
 from evals.robotworld import iris, juggle
 from evals.robotworld.contract import contract
-from mjx_bench.cases import evaluation
-from mjx_bench.checkers import START, Judge, Standing, stack, unstack
+from mjx_bench.checkers import START, stack, unstack
 from mjx_bench.judged import describe, read_judged
-from mjx_bench.physics.base import Physics
-from mjx_bench.physics.choice import make_physics
 from mjx_bench.physics.scene import compile_scene
-from mjx_bench.policy import Policy
 from mjx_bench.predicates import goal_index
 from mjx_bench.records import load_run
-from mjx_bench.rescore import rescore
-from mjx_bench.schedule import run_pairs
-from mjx_bench.settings import RunSettings
 from mjx_bench.signals import Signals
 from mjx_bench.types import Verdict
 from policies.reference.juggle import meeting
 from policies.reference.oracle import Oracle
 from policies.simple import Random, Zero
+from tests.robotworld_runs import engine, judge_of, verdict, verdicts, walk
 
 TASK = registry.load_task("robotworld", 5)
-SETTINGS = RunSettings(policy="p", lanes=8, query_interval=8, threads=1)
 INDEX = goal_index(TASK.atoms, TASK.scene)
-JUDGE = Judge(TASK.goal, TASK.rules, TASK.scene, INDEX)
-
-
-def engine(lanes: int, backend: str = "c", **more: int) -> Physics:
-    physics = make_physics(backend, TASK.scene, INDEX.touches, lanes, "rotors", TASK.substeps, **more)
-    for lane in range(lanes):
-        physics.load(lane, TASK.load_init_states()[lane], TASK.load_reset(0))
-    return physics
-
-
-def verdicts(out: Path, policy: Policy, instances: int, backend: str = "c") -> dict[str, int]:
-    settings = dataclasses.replace(SETTINGS, policy=policy.spec.name, backend=backend)
-    run_pairs(evaluation([TASK], instances, 0), settings, out, load_task=lambda case: TASK, policy=policy)
-    assert rescore(out).agrees
-    return collections.Counter(record.verdict for record in load_run(out).records)
+JUDGE = judge_of(TASK)
 
 
 def flight(steps: int, touches: dict[int, bool] | None = None, **values: Any) -> Signals:
@@ -67,22 +46,6 @@ def flight(steps: int, touches: dict[int, bool] | None = None, **values: Any) ->
     for step, touching in (touches or {}).items():
         s.touch[step, 0] = touching
     return s
-
-
-def walk(s: Signals) -> list[Standing]:
-    """How the episode stands after each step."""
-    standing, out = START, []
-    for t in range(len(s.touch)):
-        (standing,) = unstack(JUDGE.update(stack([standing]), s.take(slice(t, t + 1))))
-        out.append(standing)
-    return out
-
-
-def verdict(s: Signals) -> tuple[Verdict, str]:
-    """How it ends, at the last of its steps at the latest."""
-    found = JUDGE.end(walk(s)[-1], at_horizon=True)
-    assert found is not None
-    return found
 
 
 def rally(hits: int, apart: int, peak: float, rest: int = 31) -> Signals:
@@ -146,18 +109,18 @@ def test_instances_vary_as_the_benchmark_says():
 
 
 def test_four_high_arcs_and_a_ball_in_the_air_are_success():
-    assert verdict(rally(4, 60, 3.51)) == (Verdict.SUCCESS, "goal")
-    assert verdict(rally(3, 60, 3.51)) == (Verdict.TIMEOUT, "horizon")
+    assert verdict(JUDGE, rally(4, 60, 3.51)) == (Verdict.SUCCESS, "goal")
+    assert verdict(JUDGE, rally(3, 60, 3.51)) == (Verdict.TIMEOUT, "horizon")
 
 
 @pytest.mark.parametrize(("peak", "found"), [(3.5, Verdict.TIMEOUT), (3.5001, Verdict.SUCCESS)])
 def test_an_arc_is_high_above_its_bound(peak: float, found: Verdict):
-    assert verdict(rally(4, 60, peak))[0] is found
+    assert verdict(JUDGE, rally(4, 60, peak))[0] is found
 
 
 @pytest.mark.parametrize(("apart", "found"), [(25, Verdict.FAILURE), (26, Verdict.SUCCESS)])
 def test_hits_keep_apart(apart: int, found: Verdict):
-    got = verdict(rally(4, apart, 4.0))
+    got = verdict(JUDGE, rally(4, apart, 4.0))
     assert got[0] is found
     if found is Verdict.FAILURE:
         assert got[1] == "hit no more than 25 steps after the one before"
@@ -168,7 +131,7 @@ def test_an_arc_counts_once_and_a_low_one_not():
     at = [10 + 40 * i for i in range(6)]
     ball = np.full(at[-1] + 32, 2.2)
     ball[[at[i] - 20 if i else 5 for i in (0, 1, 3, 4)]] = 4.0
-    standings = walk(flight(len(ball), dict.fromkeys(at, True), ball=ball))
+    standings = walk(JUDGE, flight(len(ball), dict.fromkeys(at, True), ball=ball))
     assert [bool(s.success) for s in standings].index(True) == at[4], (
         "the fourth high arc is confirmed at the fifth hit"
     )
@@ -177,17 +140,19 @@ def test_an_arc_counts_once_and_a_low_one_not():
 
 def test_a_touch_that_lasts_is_one_hit():
     touches = dict.fromkeys(range(10, 40), True)
-    assert verdict(flight(60, touches)) == (Verdict.TIMEOUT, "horizon")
+    assert verdict(JUDGE, flight(60, touches)) == (Verdict.TIMEOUT, "horizon")
 
 
 def test_a_hold_may_begin_before_the_last_hit_and_starts_again_after_a_gap():
-    assert verdict(rally(4, 60, 4.0, rest=0)) == (Verdict.SUCCESS, "goal"), "the ball was in the air all the time"
+    assert verdict(JUDGE, rally(4, 60, 4.0, rest=0)) == (Verdict.SUCCESS, "goal"), (
+        "the ball was in the air all the time"
+    )
     low = rally(4, 60, 4.0, rest=31)
     low.entity_pos[-31, INDEX.entity("ball"), 2] = 0.15  # not above its bound, and no failure
-    assert verdict(low) == (Verdict.TIMEOUT, "horizon")
+    assert verdict(JUDGE, low) == (Verdict.TIMEOUT, "horizon")
     low = rally(4, 60, 4.0, rest=32)
     low.entity_pos[-32, INDEX.entity("ball"), 2] = 0.15
-    assert verdict(low) == (Verdict.SUCCESS, "goal")
+    assert verdict(JUDGE, low) == (Verdict.SUCCESS, "goal")
 
 
 @pytest.mark.parametrize(
@@ -206,9 +171,9 @@ def test_failures_have_their_bounds_and_win_over_success(name: str, good: float,
     s = rally(4, 60, 4.0, rest=80)
     field = s.entity_pos[:, INDEX.entity("ball")] if "ball" in name else s.region_pos[:, INDEX.region("drone_frame")]
     field[-80, 0 if name.endswith("_x") else 2] = good
-    assert verdict(s) == (Verdict.SUCCESS, "goal")
+    assert verdict(JUDGE, s) == (Verdict.SUCCESS, "goal")
     field[-1, 0 if name.endswith("_x") else 2] = bad
-    assert verdict(s) == (Verdict.FAILURE, reason)
+    assert verdict(JUDGE, s) == (Verdict.FAILURE, reason)
 
 
 def test_numpy_and_jax_count_alike():
@@ -247,24 +212,24 @@ def test_a_meeting_makes_the_wanted_arc():
 
 
 def test_the_ball_is_kept_up_by_who_looks_at_it_and_nobody_else(tmp_path: Path):
-    assert verdicts(tmp_path / "oracle", Oracle(), 1) == {"success": 1}
+    assert verdicts(tmp_path / "oracle", TASK, Oracle(), 1) == {"success": 1}
     [record] = load_run(tmp_path / "oracle").records
     assert (record.end_step, record.success_step, record.progress) == (800, 800, 1.0)
     for policy in (Zero(), Random()):
-        found = verdicts(tmp_path / policy.spec.name, policy, 3)
+        found = verdicts(tmp_path / policy.spec.name, TASK, policy, 3)
         assert found == {"failure": 3}
         assert all(r.progress == 0.0 for r in load_run(tmp_path / policy.spec.name).records)
 
 
 @pytest.mark.slow
 def test_fifty_rallies(tmp_path: Path):
-    assert verdicts(tmp_path / "run", Oracle(), 50)["success"] >= 45
+    assert verdicts(tmp_path / "run", TASK, Oracle(), 50)["success"] >= 45
 
 
 @pytest.mark.slow
 def test_engines_bounce_alike():
     """Level drones under 8 balls, for 0.8 s, C against JAX: the same hits at the same steps."""
-    ours, theirs = engine(8), engine(8, "jax", tile=8)
+    ours, theirs = engine(TASK, 8), engine(TASK, 8, "jax", tile=8)
     ids = np.arange(8, dtype=np.int32)
     for lane in range(8):
         state = TASK.load_init_states()[lane].copy()
@@ -285,4 +250,4 @@ def test_engines_bounce_alike():
 
 @pytest.mark.slow
 def test_the_ball_is_kept_up_on_jax(tmp_path: Path):
-    assert verdicts(tmp_path / "run", Oracle(), 8, "jax")["success"] >= 7
+    assert verdicts(tmp_path / "run", TASK, Oracle(), 8, "jax")["success"] >= 7

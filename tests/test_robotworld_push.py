@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -17,46 +15,25 @@ from evals import registry
 from evals.libero_max.sampler import sample_manifest
 from evals.robotworld import go2, push_recovery
 from evals.robotworld.contract import contract
-from mjx_bench.cases import evaluation
-from mjx_bench.checkers import START, Judge, stack, unstack
 from mjx_bench.control.posture import posture
 from mjx_bench.control.posture_jax import posture as posture_jax
 from mjx_bench.episode import apply_push
-from mjx_bench.physics.base import Physics
-from mjx_bench.physics.choice import make_physics
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import compile_scene
-from mjx_bench.policy import Policy
 from mjx_bench.predicates import goal_index
 from mjx_bench.records import load_run
 from mjx_bench.rescore import rescore
 from mjx_bench.schedule import run_pairs
-from mjx_bench.settings import RunSettings
 from mjx_bench.signals import Signals
 from mjx_bench.types import Verdict
 from policies.reference import legs
 from policies.reference.oracle import Oracle
 from policies.simple import Random, Zero
+from tests.robotworld_runs import SETTINGS, engine, judge_of, verdict, verdicts
 
 TASK = registry.load_task("robotworld", 6)
-SETTINGS = RunSettings(policy="p", lanes=8, query_interval=8, threads=1)
 INDEX = goal_index(TASK.atoms, TASK.scene)
-JUDGE = Judge(TASK.goal, TASK.rules, TASK.scene, INDEX)
-
-
-def engine(lanes: int, backend: str = "c", **more: int) -> Physics:
-    fields = TASK.load_fields(0)
-    physics = make_physics(backend, TASK.scene, INDEX.touches, lanes, "posture", TASK.substeps, fields=fields, **more)
-    for lane in range(lanes):
-        physics.load(lane, TASK.load_init_states()[lane], TASK.load_reset(0), TASK.load_fields(lane))
-    return physics
-
-
-def verdicts(out: Path, policy: Policy, instances: int, backend: str = "c") -> dict[str, int]:
-    settings = dataclasses.replace(SETTINGS, policy=policy.spec.name, backend=backend)
-    run_pairs(evaluation([TASK], instances, 0), settings, out, load_task=lambda case: TASK, policy=policy)
-    assert rescore(out).agrees
-    return collections.Counter(record.verdict for record in load_run(out).records)
+JUDGE = judge_of(TASK)
 
 
 def standing(steps: int, **values: Any) -> Signals:
@@ -74,15 +51,6 @@ def standing(steps: int, **values: Any) -> Signals:
     return s
 
 
-def verdict(s: Signals) -> tuple[Verdict, str]:
-    found = START
-    for t in range(len(s.touch)):
-        (found,) = unstack(JUDGE.update(stack([found]), s.take(slice(t, t + 1))))
-    end = JUDGE.end(found, at_horizon=True)
-    assert end is not None
-    return end
-
-
 def test_the_contract_is_the_benchmarks():
     told = contract("72")
     assert (told.horizon, told.interface.control_hz, told.interface.dim) == (TASK.horizon, TASK.control_hz, 12)
@@ -94,6 +62,10 @@ def test_the_model_has_its_public_figures():
     model = compile_scene(TASK.scene, INDEX.touches).model
     trunk = model.body("trunk").id
     assert model.body_subtreemass[trunk] == pytest.approx(15.017)
+    middles = {name: model.body_ipos[model.body(name).id].tolist() for name in ("FL_hip", "RR_hip", "FR_calf")}
+    assert middles == {
+        "FL_hip": [-0.0054, 0.0019, -0.0001], "RR_hip": [0.0054, -0.0019, -0.0001], "FR_calf": [0.0055, 0.001, -0.115],
+    }  # fmt: skip
     assert model.opt.timestep * TASK.substeps == 1 / 50
     names = [model.joint(int(j)).name for j in model.actuator_trnid[:, 0]]
     assert names[:5] == ["FL_hip_joint", "FR_hip_joint", "RL_hip_joint", "RR_hip_joint", "FL_thigh_joint"]
@@ -103,7 +75,7 @@ def test_the_model_has_its_public_figures():
 
 
 def test_actions_are_targets_around_a_posture_and_are_not_clipped_alike_in_numpy_and_jax():
-    physics = engine(2)
+    physics = engine(TASK, 2)
     assert isinstance(physics, MujocoC)
     fields, arm = physics._fields, physics.scene.arm
     ids, actions = np.array([1], np.int32), np.linspace(-6.0, 6.0, 12)[None]
@@ -126,7 +98,7 @@ def test_instances_vary_and_goals_are_straight_ahead():
     assert np.linalg.norm(forces, axis=-1) == pytest.approx(30.0)
     assert abs(np.mean(forces / 30.0, axis=(0, 1))).max() < 0.15, "pushes come from all sides"
     assert all(list(d.pushes) == [*range(300, 310), *range(700, 710)] for d in drawn)
-    physics = engine(3)
+    physics = engine(TASK, 3)
     seen = physics.kinematics(np.arange(3, dtype=np.int32))
     for lane in range(3):
         x, y, yaw = push_recovery.draw(lane).start
@@ -149,7 +121,7 @@ def test_feet_stand_on_the_ground_at_the_start():
 
 def test_a_push_gives_the_trunk_its_momentum():
     """30 N for 0.2 s are 6 N s; in the air, all of it stays."""
-    ours = engine(1)
+    ours = engine(TASK, 1)
     here, still = np.zeros(1, np.int32), np.zeros((1, 12))
     state = TASK.load_init_states()[0].copy()
     state[3] += 5.0
@@ -172,30 +144,30 @@ def test_a_push_gives_the_trunk_its_momentum():
     [("away", 0.25, 0.2501), ("pace", 0.1, 0.1001), ("degrees", 19.99, 20.01)],
 )
 def test_the_hold_has_its_bounds(name: str, good: float, bad: float):
-    assert verdict(standing(101, **{name: good})) == (Verdict.SUCCESS, "goal")
-    assert verdict(standing(101, **{name: bad})) == (Verdict.TIMEOUT, "horizon")
+    assert verdict(JUDGE, standing(101, **{name: good})) == (Verdict.SUCCESS, "goal")
+    assert verdict(JUDGE, standing(101, **{name: bad})) == (Verdict.TIMEOUT, "horizon")
     once = np.full(202, 0.0)
     once[101] = bad
-    assert verdict(standing(202, **{name: once})) == (Verdict.TIMEOUT, "horizon"), "a gap starts the hold again"
+    assert verdict(JUDGE, standing(202, **{name: once})) == (Verdict.TIMEOUT, "horizon"), "a gap starts the hold again"
     once[101], once[100] = 0.0, bad
-    assert verdict(standing(202, **{name: once})) == (Verdict.SUCCESS, "goal")
+    assert verdict(JUDGE, standing(202, **{name: once})) == (Verdict.SUCCESS, "goal")
 
 
 def test_a_hold_of_two_seconds_is_101_samples():
-    assert verdict(standing(100)) == (Verdict.TIMEOUT, "horizon")
-    assert verdict(standing(101)) == (Verdict.SUCCESS, "goal")
+    assert verdict(JUDGE, standing(100)) == (Verdict.TIMEOUT, "horizon")
+    assert verdict(JUDGE, standing(101)) == (Verdict.SUCCESS, "goal")
 
 
 def test_leaving_the_corridor_and_touching_the_ground_are_failures_that_nothing_repairs():
     for side in (1.0, -1.0):
         aside = np.zeros(300)
         aside[50] = 0.5999 * side
-        assert verdict(standing(300, aside=aside)) == (Verdict.SUCCESS, "goal")
+        assert verdict(JUDGE, standing(300, aside=aside)) == (Verdict.SUCCESS, "goal")
         aside[50] = 0.6001 * side
-        assert verdict(standing(300, aside=aside)) == (Verdict.FAILURE, "beyond(trunk_frame, corridor) > 0")
+        assert verdict(JUDGE, standing(300, aside=aside)) == (Verdict.FAILURE, "beyond(trunk_frame, corridor) > 0")
     touch = np.zeros(300, np.bool_)
     touch[299] = True
-    assert verdict(standing(300, touch=touch)) == (Verdict.FAILURE, "touched(ground)"), "at the last step too"
+    assert verdict(JUDGE, standing(300, touch=touch)) == (Verdict.FAILURE, "touched(ground)"), "at the last step too"
 
 
 def test_leg_angles_bring_the_foot_where_it_is_to_be():
@@ -210,19 +182,20 @@ def test_leg_angles_bring_the_foot_where_it_is_to_be():
 
 
 def test_who_stands_still_or_flails_does_not_get_there(tmp_path: Path):
-    assert "success" not in verdicts(tmp_path / "zero", Zero(), 2)
-    assert "success" not in verdicts(tmp_path / "random", Random(), 2)
+    assert verdicts(tmp_path / "zero", TASK, Zero(), 2) == {"timeout": 2}
+    found = verdicts(tmp_path / "random", TASK, Random(), 2)
+    assert found["timeout"] + found["failure"] == 2
 
 
 def test_the_goal_is_reached_through_both_pushes(tmp_path: Path):
-    assert verdicts(tmp_path / "oracle", Oracle(), 1) == {"success": 1}
+    assert verdicts(tmp_path / "oracle", TASK, Oracle(), 1) == {"success": 1}
     [record] = load_run(tmp_path / "oracle").records
     assert (record.end_step, record.progress) == (1000, 1.0)
 
 
 @pytest.mark.slow
 def test_fifty_walks(tmp_path: Path):
-    assert verdicts(tmp_path / "run", Oracle(), 50)["success"] >= 45
+    assert verdicts(tmp_path / "run", TASK, Oracle(), 50)["success"] >= 45
 
 
 @pytest.mark.slow
@@ -239,7 +212,7 @@ def test_a_moved_goal_is_followed(tmp_path: Path):
 @pytest.mark.slow
 def test_engines_step_alike():
     """Ten control steps of standing and of one push, C against JAX, from 8 starts."""
-    ours, theirs = engine(8), engine(8, "jax", tile=8)
+    ours, theirs = engine(TASK, 8), engine(TASK, 8, "jax", tile=8)
     ids, rng = np.arange(8, dtype=np.int32), np.random.default_rng(0)
     for _ in range(10):
         actions = rng.uniform(-0.2, 0.2, (8, 12))
@@ -252,4 +225,4 @@ def test_engines_step_alike():
 
 @pytest.mark.slow
 def test_the_goal_is_reached_on_jax(tmp_path: Path):
-    assert verdicts(tmp_path / "run", Oracle(), 4, "jax")["success"] >= 3
+    assert verdicts(tmp_path / "run", TASK, Oracle(), 4, "jax")["success"] >= 3

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evals.robotworld.contract import load
+from evals.robotworld.budget import CONSECUTIVE, Event, Limits, tally
+from evals.robotworld.contract import contract, load
+from evals.robotworld.outcomes import Recorded, adjudicate, score
 from evals.robotworld.results import (
     Slot,
     collect,
@@ -33,6 +35,15 @@ SOLVED = {
     "G": "14",
 }
 TIMED = ("14", "47", "56", "76", "79", "80", "81")
+# Of the twenty tasks of balance and tracking, those that are known: all of locomotion and of the air.
+BALANCE = ("46", *(str(i) for i in range(70, 76)), *(str(i) for i in range(77, 85)))
+# Task and model to the outcome and the control steps of an episode that is told of on its own, and the most that it had.
+TOLD = {
+    ("42", "A"): (True, 635, 1350), ("07", "A"): (True, 323, 400), ("29", "K"): (True, 265, 450),
+    ("03", "K"): (False, 400, 400), ("54", "K"): (True, 1881, 2000), ("72", "O"): (True, 1000, 1000),
+    ("73", "O"): (True, 500, 500), ("81", "O"): (True, 800, 800), ("80", "D"): (True, 241, 1000),
+    ("14", "G"): (True, 511, 700), ("67", "D"): (False, 0, 593), ("45", "O"): (True, 341, 450),
+}  # fmt: skip
 IDS = [c.id for c in load()]
 MODELS = {
     model: collect(Slot(task, 0, task in tasks.split()) for task in IDS) for model, tasks in SOLVED.items()
@@ -96,6 +107,41 @@ def test_overlaps_of_models():
 
 def test_timed_interaction():
     assert [set_rate(MODELS[model], TIMED).successes for model in "AO"] == [2, 4]
+
+
+def test_balance_and_tracking_as_far_as_its_tasks_are_known():
+    """The known tasks have all of the group's successes: 1 and 4."""
+    assert [set_rate(MODELS[model], BALANCE).successes for model in "AO"] == [1, 4]
+    assert {c.id for c in load() if c.domain in ("locomotion", "aerial")} == set(BALANCE)
+
+
+@pytest.mark.parametrize(("task", "model"), TOLD)
+def test_episodes_that_are_told_of_fit_contracts_and_outcomes(task: str, model: str):
+    outcome, steps, most = TOLD[task, model]
+    c = contract(task)
+    assert c.horizon == most
+    assert MODELS[model][c.id] == [outcome]
+    # Rules over the world's state are judged at the horizon.
+    assert c.profile == "N" or steps == c.horizon
+
+
+def test_an_episode_that_never_moved_is_a_failure_by_its_budget():
+    """Task 67, DeepSeek: no call of the robot, 0 of 593 steps, stopped by 15 units in a row."""
+    ledger = tally([Event("auxiliary", 0, key=f"{i}") for i in range(16)], Limits.of(contract("67")))
+    assert ledger.stopped == CONSECUTIVE
+    assert (ledger.steps, ledger.total) == (0, 15)
+    assert score("N", native=None, world=None, stopped=True) is False
+
+
+def test_a_last_step_without_an_event_is_no_reason_to_doubt_a_success():
+    """Task 42, Astra: a result after 635 steps, the last event after 634; 15 units of 30 in all."""
+    events = [Event("robot", 600)]
+    events += [
+        event for i in range(15) for event in (Event("auxiliary", 600 + 2 * i, key=f"{i}"), Event("robot", 602 + 2 * i))
+    ]
+    ledger = tally([*events, Event("robot", 634)], Limits.of(contract("42")), enforced=False)
+    found = adjudicate(Recorded(True, 635, 635), ledger)
+    assert (found.outcome, found.scored_step, found.reason, ledger.total) == (True, 635, None, 15)
 
 
 @pytest.mark.skipif(not SHEET.exists(), reason="the benchmark's table is not beside the repository")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import math
 from pathlib import Path
 from typing import Any
@@ -15,28 +13,19 @@ from evals import registry
 from evals.libero_max.sampler import sample_manifest
 from evals.robotworld import mug, stacking
 from evals.robotworld.contract import contract
-from mjx_bench.cases import evaluation
 from mjx_bench.errors import BenchError
 from mjx_bench.physics.scene import compile_scene
-from mjx_bench.policy import Policy
 from mjx_bench.predicates import compile_goal, goal_index
 from mjx_bench.records import load_run
 from mjx_bench.rescore import rescore
 from mjx_bench.schedule import run_pairs
-from mjx_bench.settings import RunSettings
 from mjx_bench.signals import HAND, Signals
 from mjx_bench.task import Task
 from policies.reference.oracle import Oracle
 from policies.simple import Random, Zero
+from tests.robotworld_runs import SETTINGS, engines_step_alike, verdicts
 
 STACK, MUG = (registry.load_task("robotworld", index) for index in (1, 2))
-SETTINGS = RunSettings(policy="p", lanes=8, query_interval=8, threads=1)
-
-
-def run(out: Path, task: Task, policy: Policy, instances: int, backend: str = "c") -> collections.Counter[str]:
-    settings = dataclasses.replace(SETTINGS, policy=policy.spec.name, backend=backend)
-    run_pairs(evaluation([task], instances, 0), settings, out, load_task=lambda case: task, policy=policy)
-    return collections.Counter(record.verdict for record in load_run(out).records)
 
 
 @pytest.mark.parametrize("task", [STACK, MUG], ids=lambda t: t.name)
@@ -114,10 +103,9 @@ def test_instances_vary_and_none_starts_solved():
 
 def test_the_expert_does_it_and_nothing_else_does(tmp_path: Path):
     for task, instances in ((STACK, 1), (MUG, 4)):
-        assert run(tmp_path / task.name, task, Oracle(), instances) == {"success": instances}
-        assert rescore(tmp_path / task.name).agrees
+        assert verdicts(tmp_path / task.name, task, Oracle(), instances) == {"success": instances}
     for policy in (Zero(), Random()):
-        assert run(tmp_path / policy.spec.name, MUG, policy, 1) == {"timeout": 1}
+        assert verdicts(tmp_path / policy.spec.name, MUG, policy, 1) == {"timeout": 1}
     records = load_run(tmp_path / MUG.name).records
     assert all(r.end_step == r.success_step < MUG.horizon for r in records), "the first such step ends it"
 
@@ -125,8 +113,21 @@ def test_the_expert_does_it_and_nothing_else_does(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [STACK, MUG], ids=lambda t: t.name)
 def test_the_expert_solves_nine_in_ten_of_fifty(task: Task, tmp_path: Path):
-    assert run(tmp_path / "run", task, Oracle(), 50)["success"] >= 45
-    assert run(tmp_path / "zero", task, Zero(), 4) == {"timeout": 4}
+    assert verdicts(tmp_path / "run", task, Oracle(), 50)["success"] >= 45
+    assert verdicts(tmp_path / "zero", task, Zero(), 4) == {"timeout": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [STACK, MUG], ids=lambda t: t.name)
+def test_engines_step_alike(task: Task):
+    """Thirty control steps of an arm in motion from 4 starts, C against JAX."""
+    engines_step_alike(task, lambda rng: rng.uniform(-0.5, 0.5, (4, 7)), bound=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "instances"), [(STACK, 2), (MUG, 4)], ids=lambda v: getattr(v, "name", ""))
+def test_the_expert_does_it_on_jax(task: Task, instances: int, tmp_path: Path):
+    assert verdicts(tmp_path / "run", task, Oracle(), instances, "jax") == {"success": instances}
 
 
 def test_a_mug_that_moves_is_followed(tmp_path: Path):

@@ -17,6 +17,8 @@ from mjx_bench.errors import BenchError
 # Where the benchmark's own accounting is known to be wrong, as it says itself.
 GAPS = ("invalid built-in calls and final polls may be missed", "repeated terminal notices may be counted twice")
 ACCOUNTING = "observable-events-v2"
+# Units in a row of the limits that were calibrated on records; their protocols have a name of their own.
+CALIBRATED = 15
 CONSECUTIVE, TOTAL = "nonaction_consecutive_limit", "nonaction_total_limit"
 KINDS = ("aux", "stdin", "robot_zero", "empty_turn")
 
@@ -103,8 +105,9 @@ class Ledger:
     def record(self) -> dict[str, Any]:
         """What an episode's record says of the budget."""
         total = "unknown" if self.limits.total is None else self.limits.total
+        family = "astra-nonaction" if self.limits.consecutive == CALIBRATED else "nonaction"
         return {
-            "protocol": f"nonaction-{self.limits.consecutive}-{total}-v1",
+            "protocol": f"{family}-{self.limits.consecutive}-{total}-v1",
             "mode": "enforce" if self.enforced else "observe",
             "accounting": ACCOUNTING,
             "counts_complete": False,

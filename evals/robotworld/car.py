@@ -136,7 +136,7 @@ def _actuator(spec: mujoco.MjSpec, name: str, joint: str, most: float) -> Any:
 
 
 def add_road(spec: mujoco.MjSpec, path: np.ndarray, width: float, friction: float) -> list[Region]:
-    """Adds a road along vertices [N, 3]: a site a part, and a slab where it is off the ground. Returns its regions."""
+    """Adds a road along vertices [N, 3]: a site a part, and slabs where it is off the ground. Returns its regions."""
     import mujoco
 
     found = []
@@ -153,13 +153,39 @@ def add_road(spec: mujoco.MjSpec, path: np.ndarray, width: float, friction: floa
             pos=middle if low else middle - _up(quat) * 0.1, quat=quat, rgba=_ROAD, group=1,
             friction=[friction, 0.005, 0.0001], **look,
         )  # fmt: skip
+    for i in range(1, len(path) - 1):
+        before, after = path[i] - path[i - 1], path[i + 1] - path[i]
+        if path[i][2] > 0.0 and abs(bend := before[0] * after[1] - before[1] * after[0]) > 1e-9:
+            _corner(spec, f"corner_{i:02}", path[i], (before, after), -math.copysign(width / 2, bend), friction)
     return found
 
 
+def _corner(
+    spec: mujoco.MjSpec, name: str, at: np.ndarray, ways: tuple[np.ndarray, np.ndarray], aside: float, friction: float
+) -> None:
+    """Adds the wedge that two slabs leave open where the road bends at `at` [3], `aside` metres to its left."""
+    import mujoco
+
+    edges = [at + aside * np.array([-w[1], w[0], 0.0]) / math.hypot(w[0], w[1]) for w in ways]
+    top = np.array([at, *edges])
+    spec.add_mesh(name=name, uservert=np.concatenate([top, top - [0.0, 0.0, at[2]]]).ravel())
+    spec.worldbody.add_geom(
+        name=name, type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name, rgba=_ROAD, contype=1, conaffinity=0, group=1,
+        friction=[friction, 0.005, 0.0001],
+    )  # fmt: skip
+
+
 def add_marks(
-    spec: mujoco.MjSpec, marks: Sequence[tuple[str, np.ndarray, float]], *, seen: bool = True
+    spec: mujoco.MjSpec,
+    marks: Sequence[tuple[str, np.ndarray, float]],
+    *,
+    seen: bool = True,
+    patch: tuple[float, float] = (0.5, 0.4),
 ) -> list[Region]:
-    """Adds points of the course (name, [3], yaw): the goal as a green patch, any other as a blue line across the road."""
+    """Adds points of the course (name, [3], yaw): the goal as a green patch, any other as a blue line across the road.
+
+    `patch` is half of the patch's length and width, metres.
+    """
     import mujoco
 
     found = []
@@ -172,7 +198,7 @@ def add_marks(
             continue
         goal = name == "goal_mark"
         spec.worldbody.add_geom(
-            name=f"{name}_look", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.5, 0.4, 0.003] if goal else [0.04, 0.5, 0.003],
+            name=f"{name}_look", type=mujoco.mjtGeom.mjGEOM_BOX, size=[*patch, 0.003] if goal else [0.04, 0.5, 0.003],
             pos=at + np.array([0, 0, 0.002]), quat=quat, rgba=_GOAL if goal else _LINE, contype=0, conaffinity=0, group=1,
         )  # fmt: skip
     return found

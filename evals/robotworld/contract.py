@@ -20,7 +20,7 @@ PATH = Path(__file__).with_name("contract.json")
 DOMAINS = {"manipulation": 38, "mobile_manipulation": 20, "locomotion": 11, "driving": 11, "aerial": 4}
 # What a checker looks at. A task is usually a conjunction over several.
 FAMILIES = ("position_orientation", "object_state", "contact_motion", "persistence", "events_order", "path_safety")
-# How a checker's conditions count over time; `evals.robotworld.evidence` has the rules.
+# How a checker's conditions count over time; `mjx_bench.evidence` has the rules.
 OVER_TIME = (
     "instant",
     "final",

@@ -85,7 +85,8 @@ LINES = tuple(name for name in _areas() if name.startswith("line_"))
 
 def _build() -> tuple[mujoco.MjSpec, dict[str, Region]]:
     spec = car.empty_ground(FRICTION, 3.0)
-    marks = car.add_marks(spec, [("goal_mark", GOAL_AT, GOAL_YAW)])
+    # The patch is where the car is to stand, so that it leaves the bay's lines to be seen.
+    marks = car.add_marks(spec, [("goal_mark", GOAL_AT, GOAL_YAW)], patch=car.SAFETY)
     entry = car.add_marks(spec, [("entry", np.array([GOAL_AT[0], ENTRY, 0.0]), 0.0)], seen=False)
     boxes = car.add_boxes(spec, _boxes())
     areas = [car.add_area(spec, name, *where, seen=name in LINES) for name, where in _areas().items()]

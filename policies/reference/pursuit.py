@@ -8,7 +8,6 @@ stepped from what is seen.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from mjx_bench.policy import Carry, Observation, PolicySpec
 from mjx_bench.task import Task
+from policies.reference.plants import Plants
 
 if TYPE_CHECKING:
     import mujoco
@@ -37,8 +37,7 @@ class Pursuit:
 
     def __init__(self) -> None:
         self.spec = PolicySpec("reference.pursuit", HORIZON, "drive")
-        self._models: dict[str, mujoco.MjModel] = {}
-        self._lock = threading.Lock()
+        self._models: Plants[mujoco.MjModel] = Plants(lambda task: task.scene.load_spec().compile())
 
     def init(self, task: Task, seed: int) -> int:
         """The carry of a new episode: the first leg."""
@@ -48,7 +47,7 @@ class Pursuit:
         """One query; see `mjx_bench.policy.Policy.act`."""
         import mujoco
 
-        task, model = obs.task, self._model(obs.task)
+        task, model = obs.task, self._models.of(obs.task)
         data, car = mujoco.MjData(model), model.body(task.scene.robot.hand_body).id
         actuators = [model.actuator(name).id for name in task.scene.robot.arm_actuators]
         low, high = (np.array(limit) for limit in task.scene.robot.torque_limits)
@@ -72,12 +71,6 @@ class Pursuit:
                 mujoco.mj_step(model, data, task.substeps)
             out.append(leg)
         return actions, out
-
-    def _model(self, task: Task) -> mujoco.MjModel:
-        with self._lock:
-            if task.scene.key not in self._models:
-                self._models[task.scene.key] = task.scene.load_spec().compile()
-            return self._models[task.scene.key]
 
 
 def _follow(leg: Leg, axle: np.ndarray, forward: np.ndarray) -> tuple[np.ndarray, float]:
