@@ -18,9 +18,9 @@ from mjx_bench.types import Verdict
 from policies.registry import make
 
 
-def outcomes(task: Task, policy: str, instances: Iterable[int]) -> list[tuple[Verdict, float]]:
-    """Verdict and progress of each instance, on the C engine with 8 actions of each chunk."""
-    physics = engine_of(task, "c", 1, task.action_modes[0], interval=8, threads=1)
+def outcomes(task: Task, policy: str, instances: Iterable[int], backend: str = "c") -> list[tuple[Verdict, float]]:
+    """Verdict and progress of each instance, one after another, with 8 actions of each chunk."""
+    physics = engine_of(task, backend, 1, task.action_modes[0], interval=8, threads=1, tile=1)
     test = compile_goal(task.goal, task.scene, physics.index)[1]
     found = []
     for index in instances:

@@ -193,7 +193,8 @@ def test_the_oracle_solves_every_level_and_doing_nothing_does_not():
     from tests.roboquest_runs import outcomes
 
     task = dataclasses.replace(made_task(), horizon=odd.HORIZON)
-    found = outcomes(task, "scripted.oracle", range(9))
-    assert [verdict for verdict, _ in found] == [Verdict.SUCCESS] * 9
+    # And one in which usual parcels read nearly what the stop reads, and one in which the hand meets the beam.
+    found = outcomes(task, "scripted.oracle", [*range(9), 16, 22])
+    assert [verdict for verdict, _ in found] == [Verdict.SUCCESS] * 11
     assert outcomes(dataclasses.replace(task, horizon=100), "zero", [1]) == [(Verdict.TIMEOUT, 0.0)]
     assert np.isfinite([progress for _, progress in found]).all()

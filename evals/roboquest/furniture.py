@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 TOP_Z = 0.92  # metres, of every work top
 HIGH_Z, _HIGH = 1.45, 0.70  # of the wall cabinets: lower edge, height
+DECOR = (0.058, 0.032, 0.075)  # radii of the canister, the bottle and the bowl that stand about, at their usual size
 _SLAB, _OVERHANG, _KICK = 0.04, 0.02, 0.10  # thickness and overhang of work tops; height of the recess at the floor
 
 # x and y of a thing on the work top, and its size against the usual.
@@ -151,9 +152,9 @@ def _decor(spec: mujoco.MjSpec, s: Stand, style: Style, decor: Sequence[Standing
         visual(world, kind, [scale * c for c in size], colour, name=name, pos=[x, y, TOP_Z + scale * z])
 
     stands(0, "cylinder", "decor_canister", [0.055, 0.085], style.decor[0], 0.085)
-    stands(0, "cylinder", "decor_lid", [0.058, 0.010], style.metal, 0.178)
-    stands(1, "cylinder", "decor_bottle", [0.032, 0.095], style.decor[1], 0.095)
+    stands(0, "cylinder", "decor_lid", [DECOR[0], 0.010], style.metal, 0.178)
+    stands(1, "cylinder", "decor_bottle", [DECOR[1], 0.095], style.decor[1], 0.095)
     stands(1, "cylinder", "decor_neck", [0.012, 0.04], style.decor[1], 0.22)
-    stands(2, "ellipsoid", "decor_bowl", [0.075, 0.075, 0.045], style.decor[2], 0.045)
+    stands(2, "ellipsoid", "decor_bowl", [DECOR[2], DECOR[2], 0.045], style.decor[2], 0.045)
     _put(spec, s, "plant_pot", [0.06, 0.06], style.decor[1], [-s.width / 2 + 0.14, 0.12, TOP_Z + 0.06], "cylinder")
     _put(spec, s, "plant", [0.10, 0.10, 0.13], style.decor[2], [-s.width / 2 + 0.14, 0.12, TOP_Z + 0.22], "ellipsoid")

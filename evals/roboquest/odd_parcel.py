@@ -4,7 +4,7 @@ RoboQuest's Odd Parcel with 4, 6 or 8 parcels: all in view, some away on an anne
 box, thresholds and score are the benchmark's. What differs:
 
 * Held-out structure classes are our own choice, since the benchmark's are not public; so are a parcel's looks.
-* Out of view means on the same counter, 0.80 m or more to a side, out of every camera at the start; the benchmark may also
+* Out of view means on the same counter, 0.80 to 1.20 m to a side, out of every camera at the start; the benchmark may also
   stand an opaque box before a parcel. A cover is the small cloche, whose top and knob are boxes to touch.
 * The balance is fixed to the work top: only an event can move it. A pan's rods meet nothing.
 * "At rest" is at most 0.03 m/s and 0.2 rad/s, and "released" no contact with hand or fingers. A parcel is in the box if its
@@ -16,7 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from evals.roboquest.constant import Constant
+from evals.roboquest.furniture import DECOR
 from evals.roboquest.instances import Quest, QuestRecipe
 from evals.roboquest.kitchen import TOP_Z, Footprint, waiting
 from evals.roboquest.odd_parcel_parts import (
@@ -39,12 +42,13 @@ from evals.roboquest.odd_parcel_parts import (
 )
 from evals.roboquest.odd_parcel_program import OddParcel
 from evals.roboquest.rectangles import Rect, apart
+from evals.roboquest.robot import out_of_view
 from evals.roboquest.submit import SAG, Submit
 from evals.tabletop.draw import NoRoom, Placed
 from mjx_bench.task import Atom, Fraction, Noted, Part, Rules, Threshold
 
 NAME = "odd_parcel"
-VERSION = "1"  # of the generator: changes when an index comes to stand for another instance
+VERSION = "2"  # of the generator: changes when an index comes to stand for another instance
 INSTRUCTION = (
     "most of the parcels weigh the same, and fewer than half are heavier or lighter: find out which with the balance, and"
     " put exactly those in the box; leave the balance where it stands, let go of everything, and press the red button"
@@ -65,7 +69,7 @@ HELD_OUT = {4: ("L-same",), 6: ("HL-same", "H-different"), 8: ("HL-different", "
 BALANCE_AT, BALANCE_STRAY, BALANCE_YAW = (-0.22, 0.11), 0.05, math.radians(10.0)
 BOX_AT, SUBMIT_AT = (0.40, 0.02), (0.40, -0.22)
 AREA = (-0.53, 0.31, -0.24, 0.01)  # of the parcels' middles: x from, x to, y from, y to
-ANNEX_X, ANNEX_Y = (0.80, 0.86), (-0.20, -0.02)
+ANNEX_X, ANNEX_Y = (0.80, 1.20), (-0.25, -0.02)  # to either side: as far as the base goes
 GAP = 0.025  # metres between things on the counter: more than the benchmark's 0.02, for fingers
 STILL_SPEED, STILL_SPIN = 0.03, 0.2
 FALLEN = 0.05  # metres below the work top at which a parcel has left it
@@ -92,14 +96,14 @@ def _draw(q: Quest) -> list[Placed]:
     covered = level == "uncover"
     for i in range(count):
         if i < away:
-            poses.append(_spot(q, taken, side))
+            poses.append(_away(q, taken, side))
         elif covered and i == 0:
             poses.append(_under(q, taken))
         elif i >= count - stacked:
             (x, y), turn, _ = poses[i - (count - stacked) + max(away, int(covered))]
             poses.append(((x, y), turn + q.poses.yaw(0.15), 2 * HALF[2]))
         else:
-            poses.append(_spot(q, taken, 0))
+            poses.append(_spot(q, taken))
     order = q.structure.rng.permutation(count)  # whose place says nothing of its mass
     colour = q.materials.colour(COLOURS[int(q.materials.rng.integers(len(COLOURS)))])
     friction = q.materials.between(0.6, 0.9)
@@ -139,18 +143,46 @@ def draw_masses(q: Quest, count: int) -> list[float]:
     return [*(USUAL + s * d for s, d in zip(signs, sizes, strict=True)), *[USUAL] * (count - number)]
 
 
-def _spot(q: Quest, taken: list[Rect], side: int) -> tuple[tuple[float, float], float, float]:
-    """A free place before the balance, or on the annex at a side."""
+def _spot(q: Quest, taken: list[Rect]) -> tuple[tuple[float, float], float, float]:
+    """A free place before the balance."""
     for _ in range(_TRIES):
-        if side:
-            x, y = side * q.poses.between(*ANNEX_X), q.poses.between(*ANNEX_Y)
-        else:
-            x, y = q.poses.between(*AREA[:2]), q.poses.between(*AREA[2:])
+        x, y = q.poses.between(*AREA[:2]), q.poses.between(*AREA[2:])
         rect: Rect = ((x, y), HALF[:2], q.poses.yaw())
         if all(apart(rect, other) >= GAP for other in taken):
             taken.append(rect)
             return (x, y), rect[2], 0.0
     raise NoRoom
+
+
+def _away(q: Quest, taken: list[Rect], side: int) -> tuple[tuple[float, float], float, float]:
+    """A free place on the annex at a side: out of every camera at the start, and clear of what the kitchen has there."""
+    x0, x1, _, _ = q.kitchen.layout.parts["counter"].rectangle
+    end = min(ANNEX_X[1], (x1 if side > 0 else -x0) - math.hypot(*HALF[:2]))
+    if end < ANNEX_X[0]:
+        raise NoRoom
+    about = [((x, y), (scale * r, scale * r), 0.0) for (x, y, scale), r in zip(q.kitchen.decor, DECOR, strict=True)]
+    for _ in range(_TRIES):
+        x, y = side * q.poses.between(ANNEX_X[0], end), q.poses.between(*ANNEX_Y)
+        rect: Rect = ((x, y), HALF[:2], q.poses.yaw())
+        free = all(apart(rect, other) >= GAP for other in (*taken, *about))
+        if free and out_of_view(q.kitchen.start, _corners(rect)):
+            taken.append(rect)
+            return (x, y), rect[2], 0.0
+    raise NoRoom
+
+
+def _corners(rect: Rect) -> np.ndarray:
+    """[8, 3] of a parcel on the counter, metres."""
+    (x, y), (hx, hy), yaw = rect
+    c, s = math.cos(yaw), math.sin(yaw)
+    return np.array(
+        [
+            [x + c * a - s * b, y + s * a + c * b, TOP_Z + z]
+            for a in (-hx, hx)
+            for b in (-hy, hy)
+            for z in (0.0, 2 * HALF[2])
+        ]
+    )
 
 
 def _under(q: Quest, taken: list[Rect]) -> tuple[tuple[float, float], float, float]:

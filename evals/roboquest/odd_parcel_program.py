@@ -14,6 +14,7 @@ import numpy as np
 
 from evals.roboquest.kitchen import START_GAP, TOP_Z, Footprint
 from evals.roboquest.odd_parcel_parts import (
+    ARM,
     BALANCE,
     BEAM_JOINT,
     BOX,
@@ -29,6 +30,7 @@ from evals.roboquest.odd_parcel_parts import (
     KNOB_STEM,
     PAN,
     PARCELS,
+    PIVOT,
 )
 from evals.roboquest.reaching import FACING, RAISED, pick, press_submit, raised, stand_at
 from evals.roboquest.rectangles import Rect, apart
@@ -43,6 +45,7 @@ SIGHT = 0.75  # metres to a side, from the base, within which things are seen
 BELOW_TOP = 0.010  # of the grip site below a parcel's top
 SETTLE = 40  # ticks until the beam is read
 ALIKE = 0.035  # radians between readings that are the same
+AT_STOP = math.radians(11.5)  # of the beam, from which on it may rest at its stop: 0.20 kg reads 10.9 degrees
 PAN_OUT, FRONT = (
     0.07,
     0.26,
@@ -149,6 +152,10 @@ class OddParcel:
     def _put(self, m: Weighed, view: MobileView, name: str) -> tuple[Weighed, Move, str]:
         """Takes what is in the hand where it is meant to go."""
         said = f"{_STAGES[m.goal]}: {_PUTS[m.goal]}"
+        if _below_beam(view):  # where it met something on its way out
+            down = view.eef - np.array([0.0, 0.0, 0.06])
+            lower = Waypoint("down", down, view.hand_rot, moves.CLOSED, 0.015, 0, 0.15, 40)
+            return m, Arm((lower, self._before(view, down, view.hand_rot, moves.CLOSED))), said
         if m.goal in ("left", "right"):
             yaw = view.yaw(BALANCE)
             out = PAN_OUT * (1.0 if m.goal == "right" else -1.0)
@@ -246,11 +253,16 @@ def odd_ones(seen: Iterable[str], first: str, readings: dict[str, float]) -> lis
     """Those that are odd for sure: of another weight than a group of more than half of all, or than the largest of all."""
     seen = list(seen)
     weights = {**readings, first: 0.0}
-    alike = {a: [b for b in weights if abs(weights[a] - weights[b]) < ALIKE] for a in weights}
+    alike = {a: [b for b in weights if a == b or _alike(weights[a], weights[b])] for a in weights}
     usual = max(alike.values(), key=len, default=[])
     if 2 * len(usual) <= len(seen) and len(weights) < len(seen):
         return []
     return [name for name in seen if name in weights and name not in usual]
+
+
+def _alike(a: float, b: float) -> bool:
+    """Whether two readings, radians, are the same; what rests at a stop is like nothing: it may weigh any more."""
+    return abs(a - b) < ALIKE and max(abs(a), abs(b)) < AT_STOP
 
 
 def _seen(m: Weighed, view: MobileView) -> tuple[str, ...]:
@@ -282,6 +294,12 @@ def _on(view: MobileView, name: str, pan: str) -> bool:
     """Whether a parcel lies on a pan."""
     off = view.rot(f"{pan}_pan").T @ (view.pos(name) - view.pos(f"{pan}_pan"))
     return bool(abs(off[0]) < PAN[0] and abs(off[1]) < PAN[1] and 0.0 < off[2] < 0.06)
+
+
+def _below_beam(view: MobileView) -> bool:
+    """Whether the hand is where the beam is in its way upwards; on the counter nothing lies there."""
+    off = view.rot(BALANCE).T @ (view.eef - view.pos(BALANCE))
+    return bool(abs(off[0]) < ARM + PAN[0] and abs(off[1]) < 0.14 and off[2] < PIVOT)
 
 
 def _in_box(view: MobileView, name: str) -> bool:

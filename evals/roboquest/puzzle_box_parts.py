@@ -242,7 +242,8 @@ class Chest(Fixture):
         self._cover(root)
         (wx, wy), far = OPENS[self.layout.lid], opened(self.layout.lid) / 2
         half_open = add_region(root, regions["lid_half_open"], [far * wx, far * wy, 0.0])
-        half_open.quat = yaw_quat(math.atan2(wy, wx) - math.pi / 2)  # its y axis is the way of the lid
+        # Its y axis is the way of the lid; never quite the chest's, which to MuJoCo is another kind of site.
+        half_open.quat = yaw_quat(math.atan2(wy, wx) - math.pi / 2 + 1e-4)
         add_region(root, regions["item_start"], [*self.layout.item, self.platform + self.height / 2])
 
     def _case(self, root: Any) -> None:

@@ -8,6 +8,7 @@ the benchmark has it; the torso has no joint, since it never moves.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,8 @@ _LOOK = ((-0.20197, 0.52813, -0.82479), (-0.9793, -0.09726, 0.17753), (0.01354, 
 _HAND_EYE = (0.2686, -0.0063, 1.403)
 _HAND_LOOK = ((0.07087, 0.95933, -0.27324), (-0.99694, 0.05904, -0.05130), (-0.03308, 0.27603, 0.96058))
 _HAND_BEHIND = 0.05  # the hand's frame behind its camera, metres
+_FOV, _HAND_FOV = 60.0, 75.0  # degrees
+_VIEW_MARGIN = 0.02  # tangent of an angle, beyond a picture's edge
 
 # Arm posture at the start: the hand points straight down (q6 = q2 - q4).
 HOME = (0.0, -0.84055, 0.0, -2.21800, 0.0, 1.37745, 0.78540)
@@ -80,7 +83,7 @@ def add_robot(spec: mujoco.MjSpec) -> None:
     for name, side in ((AGENT_LEFT, 1.0), (AGENT_RIGHT, -1.0)):
         mirror = np.outer([1.0, side, 1.0], [side, 1.0, 1.0])  # of a camera's axes in the base's frame
         look = np.array(_LOOK) * mirror
-        base.add_camera(name=name, pos=[_EYE[0], side * _EYE[1], _EYE[2]], quat=_quat(look), fovy=60.0)
+        base.add_camera(name=name, pos=[_EYE[0], side * _EYE[1], _EYE[2]], quat=_quat(look), fovy=_FOV)
     panda.add_panda(spec, MOUNT, base)
     camera = spec.camera(IN_HAND)
     # In the hand's frame, which at the start is x ahead, y to the right, z down.
@@ -92,6 +95,35 @@ def add_robot(spec: mujoco.MjSpec) -> None:
         )
         servo.set_to_position(kp=STIFFNESS[i], kv=DAMPING[i])
         servo.forcelimited = True
+
+
+def out_of_view(start: tuple[float, float, float], corners: np.ndarray) -> bool:
+    """Whether none of the cameras shows any of a convex body, the arm as it is at the start; pictures are square.
+
+    Args:
+      start: x, y (metres) and yaw (radians) of the base's frame.
+      corners: [n, 3] of the body, world, metres.
+    """
+    x, y, yaw = start
+    c, s = math.cos(yaw), math.sin(yaw)
+    base = (corners - [x, y, 0.0]) @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    mirror = np.array([1.0, -1.0, 1.0])
+    left, look = np.array(_EYE), np.array(_LOOK)
+    return all(
+        _beyond(base, *camera)
+        for camera in (
+            (left, look, _FOV),
+            (left * mirror, look * np.outer(mirror, mirror), _FOV),
+            (np.array(_HAND_EYE), np.array(_HAND_LOOK), _HAND_FOV),
+        )
+    )
+
+
+def _beyond(points: np.ndarray, eye: np.ndarray, look: np.ndarray, fov: float) -> bool:
+    """Whether all points [n, 3] lie beyond the same edge of a camera's picture; `look` has its axes as columns."""
+    right, up, back = ((points - eye) @ look).T
+    edge = -back * (math.tan(math.radians(fov / 2)) + _VIEW_MARGIN)
+    return any(bool((side > edge).all()) for side in (right, -right, up, -up))
 
 
 def _quat(axes: np.ndarray) -> np.ndarray:

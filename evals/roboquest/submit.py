@@ -1,4 +1,7 @@
-"""The SUBMIT button, with the benchmark's measures: a box with a cap on a spring. Its press ends an episode."""
+"""The SUBMIT button, with the benchmark's measures: a box with a cap on a spring. Its press ends an episode.
+
+Unlike the benchmark's, a press asks for neither force nor direction of the hand's contact; the cap collides as a box.
+"""
 
 from __future__ import annotations
 

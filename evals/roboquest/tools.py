@@ -1,6 +1,7 @@
 """RoboQuest's four tools: a pose for the hand, velocities for the base, waiting, and giving up. Nothing finds or grasps.
 
-Figures and rules are the benchmark's, in words of our own; a robot without a base has no `base`.
+Figures and rules are the benchmark's, in words of our own; a robot without a base has no `base`. A task without SUBMIT is an
+isolated skill test, and has a budget of its own.
 """
 
 from __future__ import annotations
@@ -28,18 +29,21 @@ You control a robot in a simulation. You have pictures from the robot's own came
 calls answer; nothing else tells you what is where. Reply with exactly one tool call each time. No tool finds or grasps
 an object. Positions are in metres and orientations are quaternions xyzw of the gripper, in world axes. A gripper value
 above 0 closes, below 0 opens, 0 leaves it. {base}The torso is held. A tick is 0.05 s, and a call takes up to {ticks}
-ticks: it runs just as many as asked for, and reaching a pose is not promised. The cameras are fixed to the robot. The
-episode succeeds only if the goal holds when you press SUBMIT with the gripper, from above. A press at a wrong moment,
-the tool stop, a reply without a call, and running out of decisions all fail. A reply that is not exactly one valid call
-costs a decision
-and moves nothing. Nobody tells you how far you are."""
+ticks: it runs just as many as asked for, and reaching a pose is not promised. The cameras are fixed to the robot. {end} The
+tool stop, a reply without a call, and running out of your {decisions} decisions all fail. A reply that is not exactly one
+valid call costs a decision and moves nothing. Nobody tells you how far you are."""
+SUBMIT = """The episode
+succeeds only if the goal holds when you press SUBMIT with the gripper, from above; a press at a wrong moment fails."""
+HOLD = "The episode ends, and succeeds, when the goal has held for {seconds:g} s."
 BASE = "Base velocities are forward, left and turn to the left. "
 REJECTION = "the call was not carried out: reply with exactly one valid tool call"
 
 
 def toolset(task: Task) -> Toolset:
-    """The tools of a task, with the benchmark's 200 decisions and no limit on ticks."""
-    drives = bool(task.scene.robot.base_joints)
+    """The tools of a task, with the benchmark's decisions (200, or 50 of a skill test) and no limit on ticks."""
+    drives, rules = bool(task.scene.robot.base_joints), task.rules
+    decisions = DECISIONS if rules.submit else SKILL_DECISIONS
+    end = SUBMIT if rules.submit else HOLD.format(seconds=((rules.hold or 1) - 1) / task.control_hz)
     ticks = Param("integer", "ticks of 0.05 s", low=1, high=TICKS)
     gripper = Param("number", "above 0 closes, below 0 opens, 0 leaves it", low=-1.0, high=1.0, default=0.0)
     arm = Tool(
@@ -71,18 +75,18 @@ def toolset(task: Task) -> Toolset:
     stop = Tool("stop", "Give up: the episode fails.", {}, lambda a, obs: Stop("declared_stop"))
     places = addresses(task)
     return Toolset(
-        name="roboquest-1",
-        brief=BRIEF.format(base=BASE if drives else "", ticks=TICKS),
+        name="roboquest-2",
+        brief=BRIEF.format(base=BASE if drives else "", ticks=TICKS, end=end, decisions=decisions),
         tools=(arm, *((base,) if drives else ()), wait, stop),
         state=lambda obs: _state(obs, places),
-        budget=Decisions(DECISIONS),
+        budget=Decisions(decisions),
         cameras=task.scene.observed or task.scene.cameras,
         image_size=512,
         history=History(rounds=(0,), packets=2),
         one_call=True,
         answer_ends=True,
         rejection=REJECTION,
-        horizon=DECISIONS * TICKS,
+        horizon=decisions * TICKS,
         program_steps=TICKS,
     )
 

@@ -28,10 +28,10 @@ CPU_TILE = 8
 # On an accelerator a program takes about the same time for one lane as for hundreds.
 DEVICE_TILE = 256
 
-# Fields of the model that MJX's physics does not depend on: what pictures show, and the boxes of MuJoCo's own search for
-# collisions.
+# Fields of the model that MJX's physics does not depend on: what pictures show, the boxes of MuJoCo's own search for
+# collisions, and its note of which frames coincide.
 _LOOKS = ("mat_", "light_", "cam_", "tex_")
-_SEARCH = ("bvh_aabb",)
+_SEARCH = ("bvh_aabb", "body_sameframe", "geom_sameframe", "site_sameframe")
 POSED = ("body_pos", "body_quat")
 
 
