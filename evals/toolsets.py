@@ -1,7 +1,4 @@
-"""The tools of every task: its benchmark's where there are some, and plain ones for all others.
-
-A task may bring its own: `Task.extra["toolset"]`, a `mjx_bench.tools.Toolset`.
-"""
+"""The tools of every task: its benchmark's where there are some, and plain ones for all others."""
 
 from __future__ import annotations
 
@@ -23,16 +20,11 @@ GAINS, MOST = (0.8, 0.5), (0.05, 0.5)
 BRIEF = """\
 You control a robot arm in a simulation, which moves only while one of your calls is carried out. You have pictures and
 the robot's proprioception. Reply with exactly one tool call each time. A control step is 1/{hz} s. Reaching the goal
-ends the episode; so do the tool stop,
-a reply without a call, {decisions} replies, and {horizon} control steps."""
+ends the episode; so do the tool stop, a reply without a call, {decisions} replies, and {horizon} control steps."""
 
 
 def toolset_of(task: Task) -> Toolset:
     """The tools of a task, and the rules that an agent plays by."""
-    own = task.extra.get("toolset")
-    if own is not None:
-        assert isinstance(own, Toolset)
-        return own
     if task.suite == "roboquest":
         from evals.roboquest.tools import toolset
 

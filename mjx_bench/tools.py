@@ -1,7 +1,8 @@
 """What an agent may call in a task, as data: tools with their arguments, and a pure mapping from a call to actions.
 
 A benchmark declares a `Toolset`; `mjx_bench.agents` runs it. A tool's `use` reads checked arguments and what is observed at
-that moment, and gives a `Motion` (control steps to execute), something `Told` (nothing moves), or a `Stop`.
+that moment, and gives a `Motion` (control steps to execute), something `Told` (nothing moves), a `Recall` (a question to
+what the benchmark tracks in the episode), or a `Stop`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -146,17 +147,32 @@ class Program:
     Attributes:
       source: Python.
       steps: it is asked for at most.
+      bounds: of every number of its actions.
     """
 
     source: str
     steps: int
+    bounds: tuple[float, float] = (-1.0, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """What a call answers where nothing moves: plain JSON values."""
+    """What a call answers where nothing moves.
+
+    Attributes:
+      data: plain JSON values.
+      pictures: name to uint8 [H, W, 3], for an agent that sees; they come with the next packet.
+    """
 
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    pictures: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recall:
+    """A call that is answered from the episode's `Tracker`; nothing moves."""
+
+    ask: Callable[[Any], Told]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +182,19 @@ class Stop:
     reason: str
 
 
-Use = Callable[[Mapping[str, Any], Observation], Motion | Program | Told | Stop]
+Use = Callable[[Mapping[str, Any], Observation], Motion | Program | Told | Recall | Stop]
+
+
+class Tracker(Protocol):
+    """What a benchmark keeps of one episode beside the present observation: a map, contacts. Tools ask it by `Recall`."""
+
+    def saw(self, obs: Observation) -> None:
+        """Takes in what is observed (one lane, no pictures): at the beginning, and after every control step."""
+        ...
+
+    def reply(self) -> Mapping[str, Any]:
+        """What the answer to a call that moved adds: plain JSON values, of the time since it was asked last."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,6 +271,8 @@ class Toolset:
       rejection: the one thing said of a call that is not carried out; None: what is wrong with the call.
       horizon: control steps of an episode; None for the task's own.
       program_steps: control steps that one program of the agent's own may run for; 0 where the benchmark has no such thing.
+      action_bounds: of every number of the actions of such a program.
+      tracker: from the index of an instance, what is kept of an episode of it; None where nothing is.
     """
 
     name: str
@@ -258,6 +288,8 @@ class Toolset:
     rejection: str | None = None
     horizon: int | None = None
     program_steps: int = 0
+    action_bounds: tuple[float, float] = (-1.0, 1.0)
+    tracker: Callable[[int], Tracker] | None = None
 
     def tool(self, name: Any) -> Tool:
         """The tool of this name; raises `BadCall`."""

@@ -13,6 +13,7 @@ from scripts.output import Emit, console, note
 
 if TYPE_CHECKING:
     from mjx_bench.cases import Manifest
+    from mjx_bench.records import Run
     from mjx_bench.task import Task
     from mjx_bench.tools import Toolset
 
@@ -79,7 +80,7 @@ def run(options: AgentRun, emit: Emit) -> int:
             agent=agent,
             progress=progress,
         )
-    return _report(options, manifest, emit)
+    return _report(options, task, manifest, emit)
 
 
 def _say(task: Task, toolset: Toolset, options: AgentRun, emit: Emit) -> int:
@@ -109,16 +110,32 @@ def _say(task: Task, toolset: Toolset, options: AgentRun, emit: Emit) -> int:
     return 0
 
 
-def _report(options: AgentRun, manifest: Manifest, emit: Emit) -> int:
+def _behaviour(
+    options: AgentRun, task: Task, manifest: Manifest, done: Run
+) -> tuple[dict[str, float | None], dict[str, float]]:
+    """RobotAgentBench's metrics over the episodes that have a score, and process scores by case; else nothing."""
+    if options.suite != "robot_agent_bench":
+        return {}, {}
+    from evals.robot_agent_bench.episodes import metrics, read_episode
+
+    note("reading the episodes' behaviour: their actions are executed once more")
+    scored = {record.case_id for record in done.records if record.success is not None}
+    read = {c.case_id: read_episode(done, c, task) for c in manifest.cases if c.case_id in scored}
+    return metrics(episode for episode, _ in read.values()), {name: score for name, (_, score) in read.items()}
+
+
+def _report(options: AgentRun, task: Task, manifest: Manifest, emit: Emit) -> int:
     from mjx_bench.agents.transcript import read_summary
     from mjx_bench.records import load_run
 
     done = load_run(options.out)
+    behaviour, scores = _behaviour(options, task, manifest, done)
     rows = []
     for record in done.records:
         summary = read_summary(options.out, record.case_id)
         rows.append(
             {"case_id": record.case_id, "success": record.success, "progress": record.progress}
+            | ({"process_score": scores[record.case_id]} if record.case_id in scores else {})
             | {name: value for name, value in summary.items() if name != "budget"}
             | {"budget": summary["budget"]}
         )
@@ -132,11 +149,17 @@ def _report(options: AgentRun, manifest: Manifest, emit: Emit) -> int:
                 "episodes": len(rows),
                 "void": len(rows) - len(scored),
                 "successes": sum(bool(row["success"]) for row in scored),
+                **({"behaviour": behaviour} if behaviour else {}),
                 "rows": rows,
             }
         )
         return 0 if len(scored) == len(manifest.cases) else 1
     _print(rows)
+    if behaviour:
+        told = (
+            f"{name.replace('_', ' ')} {'undefined' if v is None else f'{v:.1f} %'}" for name, v in behaviour.items()
+        )
+        console().print(f"behaviour: {', '.join(told)}", markup=False)
     return 0 if report.show(options.out, None) else 1
 
 

@@ -19,14 +19,14 @@ ROOM = registry.load_task("roboquest", 0)
 
 
 def robotworld(name: str) -> Task:
-    return _named("robotworld", name)
+    return named("robotworld", name)
 
 
 def quest(name: str) -> Task:
-    return _named("roboquest", name)
+    return named("roboquest", name)
 
 
-def _named(suite: str, name: str) -> Task:
+def named(suite: str, name: str) -> Task:
     (row,) = [row for row in registry.task_table(suite) if row["name"] == name]
     return registry.load_task(suite, row["index"])
 

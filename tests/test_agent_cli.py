@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from mjx_bench.records import load_run
 from scripts import cli
 
+ROOT = Path(__file__).resolve().parents[1]
 RUN = ["agent", "--suite", "robotworld", "--task", "drone_payload_hover"]
 
 
@@ -46,6 +51,49 @@ def test_what_would_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "wait(gripper, ticks): Hold arm and base." in text
     assert "at most 40000 control steps" in text
     assert not (tmp_path / "out").exists()
+
+
+PATIENT = """
+import time
+from mjx_bench.agent import AgentSpec, Reply, ToolCall
+
+class Patient:
+    spec = AgentSpec("patient")
+
+    def init(self, task, tools, seed):
+        return 0
+
+    def reply(self, carry, turn):
+        time.sleep(0.02)
+        action = [0.1 + (turn.seed % 7) / 50] * 4
+        return Reply((ToolCall(str(turn.number), "apply_action", {"action": action, "steps": 5}),)), carry + 1
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_goes_on_and_comes_out_as_one_that_was_not(tmp_path: Path):
+    (tmp_path / "patient.py").write_text(PATIENT)
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    args = [sys.executable, "-m", "scripts.cli", *RUN, "--agent", "patient:Patient", "--instances", "4", "--out"]
+
+    def records(out: str) -> dict[str, object]:
+        return {r.case_id: r.result() for r in load_run(tmp_path / out).records}
+
+    for kills in range(3):
+        running = subprocess.Popen([*args, str(tmp_path / "killed")], cwd=tmp_path, env=env, stderr=subprocess.DEVNULL)
+        path, end = tmp_path / "killed" / "records.jsonl", time.monotonic() + 120
+        # With one episode more than before, and the next begun.
+        while time.monotonic() < end and (not path.exists() or path.read_bytes().count(b"\n") <= kills):
+            time.sleep(0.02)
+        running.kill()
+        running.wait()
+        assert len(records("killed")) >= kills + 1
+    for out in ("killed", "whole"):
+        done = subprocess.run([*args, str(tmp_path / out)], cwd=tmp_path, env=env, capture_output=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    assert records("killed") == records("whole")
+    for out in ("killed", "whole"):
+        assert len(load_run(tmp_path / out).records) == len(list((tmp_path / out / "agent").iterdir())) == 4
 
 
 def test_a_program_flies_by_the_command_and_a_second_call_has_nothing_to_do(

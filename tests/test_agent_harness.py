@@ -18,7 +18,7 @@ from mjx_bench.agent import Picture, Reply, ToolCall, Turn
 from mjx_bench.agents.harness import AGAIN
 from mjx_bench.agents.lane import Lane
 from mjx_bench.budgets import Decisions
-from mjx_bench.tools import BadCall, Motion, Told, Tool
+from mjx_bench.tools import BadCall, Motion, Recall, Told, Tool
 from tests.agent_plays import DRONE, HALF, ROOM, Says, call, play
 
 GO = call("apply_action", HALF | {"steps": 2})
@@ -207,6 +207,51 @@ def test_an_agent_is_told_what_its_instance_says(room: Lane):
     assert len({*goals, task.instruction}) == 4
     play(room, agent, instance=1)
     assert agent.turns[-1].messages[0].text.endswith(f"Goal: {ROOM.instruction}")
+
+
+def test_what_a_call_shows_comes_with_the_next_packet_and_goes_as_pictures_do(room: Lane):
+    tools = (
+        Tool("plan", "Show.", {}, lambda a, obs: Told({"seen": 1}, {"plan": np.ones((2, 2, 3), np.uint8)})),
+        *toolset_of(ROOM).tools,
+    )
+    toolset = dataclasses.replace(toolset_of(ROOM), tools=tools, answer_ends=False, one_call=False)
+    for sees in (True, False):
+        two = Reply((*call("wait", {"ticks": 3}).calls, *call("plan").calls))
+        waits = call("wait", {"ticks": 1})
+        agent = Says(call("plan"), Reply(text="Well."), two, waits, waits, STOP, sees=sees)
+        played = play(room, agent, toolset)
+        shown = [[p.label for p in t.messages[-1].parts if isinstance(p, Picture)] for t in agent.turns]
+        expected: list[list[str]] = [[], ["plan at step 0"], ["plan at step 0"], ["plan at step 3"], [], []]
+        assert shown == (expected if sees else [[]] * 6)
+        there = [[p.label for m in t.messages for p in m.parts if isinstance(p, Picture)] for t in agent.turns]
+        # Of the two newest packets; one that came again counts once.
+        two_newest = [[], *(["plan at step 0"],) * 2, ["plan at step 0", "plan at step 3"], ["plan at step 3"], []]
+        assert there == (two_newest if sees else [[]] * 6)
+        assert ("[picture of plan at step 3 removed]" in "".join(m.text for m in agent.turns[-1].messages)) == sees
+        kept = [e["pictures"].keys() for e in played.events if e["event"] == "shown"]
+        assert kept == ([{"plan"}] * 2 if sees else [])
+
+
+def test_a_tracker_sees_every_step_and_adds_to_what_a_call_that_moved_is_answered(room: Lane):
+    class Steps:
+        def __init__(self, instance: int) -> None:
+            self.steps: list[int] = []
+
+        def saw(self, obs):
+            self.steps.append(int(obs.step[0]))
+
+        def reply(self):
+            return {"steps_seen": len(self.steps)}
+
+    recalls = Tool("recall", "Ask.", {}, lambda a, obs: Recall(lambda steps: Told({"all": list(steps.steps)})))
+    toolset = dataclasses.replace(toolset_of(ROOM), tools=(recalls, *toolset_of(ROOM).tools), tracker=Steps)
+    waits = call("wait", {"ticks": 2})
+    for _ in range(2):
+        played = play(room, Says(waits, call("wait", {"ticks": 0}), waits, call("recall"), STOP), toolset)
+        first, bad, second, asked, _ = played.feedback()
+        assert (first["steps_seen"], second["steps_seen"]) == (3, 5)
+        assert "steps_seen" not in bad
+        assert asked == {"accepted": True, "steps": 0, "all": [0, 1, 2, 3, 4]}, "of this episode alone"
 
 
 def test_packets_hold_rounds_and_old_pictures_go(monkeypatch: pytest.MonkeyPatch, drone: Lane, room: Lane):

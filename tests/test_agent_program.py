@@ -25,11 +25,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are l
 DEF = "def act(observation, memory, step, left):\n"
 
 
-def ask(source: str, steps: int = 1) -> list[Any]:
+def ask(source: str, steps: int = 1, observed: Any = None) -> list[Any]:
     """What the program answers for each of so many steps; the text of the refusal last, if there is one."""
     found: list[Any] = []
     try:
-        with program.running(Program(source, steps), lambda obs: {"x": [1.5]}, 2) as action:
+        with program.running(Program(source, steps), lambda obs: observed or {"x": [1.5]}, 2) as action:
             for step in range(steps):
                 answer = action(None, step)  # type: ignore[arg-type]
                 found.append(answer if isinstance(answer, str) else answer.tolist())
@@ -97,6 +97,14 @@ BODIES = {list(BODIES)!r}
 )
 def test_a_program_that_spoils_its_channel_ends(body: str, told: str):
     assert ask(f"{DEF}    {body}") == [told]
+
+
+def test_a_program_that_answers_without_reading_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(program, "STEP_WALL_S", 1.0)
+    source = f"import os\n{DEF}    while True: os.write(1, b'{{\"action\": [0.0, 0.0]}}\\n') and sum(range(10**5))"
+    *answered, last = ask(source, 300, {"x": "y" * 4000})
+    assert last == "the program does not read what it is told"
+    assert len(answered) < 100
 
 
 @pytest.mark.parametrize("source", ["def act(:", "x = 1", "import socket", "act = 3"])

@@ -26,7 +26,7 @@ from mjx_bench.types import Arm
 from policies.agents.scripted import Scripted
 from policies.reference.oracle import Oracle
 from policies.replay import Replay
-from tests.agent_plays import DRONE, HALF, ROOM, Says, call, quest, robotworld
+from tests.agent_plays import DRONE, HALF, ROOM, Says, call, named, quest, robotworld
 
 CASES = evaluation([DRONE], 2, 195)
 # Four steps, then idling until the budget ends the episode.
@@ -95,9 +95,12 @@ def test_other_rules_do_not_finish_what_was_begun(played: Path):
         go(played, Says(*FOUR, privileged=True))
 
 
-def test_the_expert_flies_through_its_tools_as_it_does_without(tmp_path: Path):
-    """Where a call holds an action for a step, calls add nothing: the same bits as in an evaluation."""
-    task = dataclasses.replace(DRONE, horizon=40)
+@pytest.mark.parametrize("task", [DRONE, robotworld("quadruped_push_recovery")], ids=["flies", "walks"])
+def test_the_expert_moves_through_its_tools_as_it_does_without(tmp_path: Path, task: Task):
+    """Where a call holds an action for a step, calls add nothing: the same bits as in an evaluation, and those that a
+    control law takes beyond 1.
+    """
+    task = dataclasses.replace(task, horizon=40)
     one = evaluation([task], 1, 195)
     (agent,) = go(tmp_path / "agent", Scripted(), task, one)
     settings = RunSettings(policy="scripted.oracle", lanes=1, query_interval=8, threads=1, backend="c")
@@ -124,9 +127,11 @@ def test_an_episode_without_a_step_is_a_record_too(tmp_path: Path, task: Task):
     [
         ROOM,
         quest("puzzle_box"),
-        registry.load_task("robot_agent_bench", 0),
-        *(robotworld(n) for n in ("rw-courtyard", "rw-reverse-bay", "WhiteMugInCenterOfTableTask")),
-        DRONE,
+        *(named("robot_agent_bench", row["name"]) for row in registry.task_table("robot_agent_bench")),
+        *(named("robotworld", row["name"]) for row in registry.task_table("robotworld")),
+        quest("odd_parcel"),
+        quest("skill_pick_place"),
+        quest("skill_drive_pick"),
     ],
     ids=lambda task: task.name,
 )

@@ -12,18 +12,22 @@ import numpy as np
 import pytest
 
 from evals import registry
-from evals.robot_agent_bench.tools import NEAR
 from evals.robotworld.contract import contract
+from evals.robotworld.juggle import ANCHOR
 from evals.servo import rotation_to, turned_by, wxyz, xyzw
 from evals.toolsets import toolset_of
-from mjx_bench.agent import Turn
+from mjx_bench.agent import Reply, Turn
 from mjx_bench.agents.lane import Lane
 from mjx_bench.agents.run import digest_of
+from mjx_bench.budgets import Decisions
+from mjx_bench.task import Task
 from mjx_bench.tools import BadCall, Param
 from policies.agents import moving
 from policies.agents.scripted import turned_by as turned_by_too
 from policies.scripted.geometry import quat_to_mat
-from tests.agent_plays import Says, call, play, quest
+from tests.agent_plays import DRONE, Says, call, play, quest, robotworld
+
+END = Reply(ending="refused")
 
 
 def state(turn: Turn) -> dict[str, Any]:
@@ -115,39 +119,37 @@ def test_roboquests_tools_lead_a_robot_that_does_not_face_the_worlds_x(kitchen: 
     assert (start["step"], opened["simulated_time_s"]) == (0, 8.0)
 
 
-def test_robot_agent_benchs_tools_stop_where_they_say():
-    task = registry.load_task("robot_agent_bench", 0)
+def test_a_skill_test_has_its_own_decisions_and_no_submit():
+    for name, submits, decisions in (("puzzle_box", True, 200), ("skill_pick_place", False, 50)):
+        toolset = toolset_of(quest(name))
+        assert (toolset.budget, toolset.horizon) == (Decisions(decisions), 200 * decisions)
+        assert f"your {decisions} decisions" in toolset.brief
+        assert ("SUBMIT" in toolset.brief, "has held for 0.5 s" in toolset.brief) == (submits, not submits)
 
-    def nearer(turn: Turn) -> Any:
-        at = state(turn)["left_hand"]["position"]
-        return call("move_eef_to", {"arm": "left", "position": [at[0] + 0.05, at[1], at[2] + 0.05]})
 
-    calls = [
-        call("drive", {"distance": -0.15}),
-        call("turn", {"angle": 0.3}),
-        call("set_gripper", {"arm": "left", "theta": 0.2}),
-        call("look", {"yaw": 0.4, "pitch": 0.1}),
-        call("set_torso", {"lift": 0.2, "pitch": 0.1}),
-        nearer,
-        call("fk", {"joints": [0.0] * 18}),
-        call("wait", {"seconds": 0.5}),
-        call("set_gripper", {"arm": "both", "theta": 0.2}),
-        call("done", {"reason": "enough"}),
-    ]
+def test_a_quadruped_is_told_of_itself_in_its_own_axes_and_where_the_goal_is():
+    task = robotworld("quadruped_push_recovery")
     with Lane(task, "c") as lane:
-        agent = Says(*calls)
-        played = play(lane, agent)
-        assert (lane.episode.verdict, lane.episode.reason) == ("timeout", "declared_done")
-    answers, seen = played.feedback(), [state(t) for t in agent.turns]
-    assert [a.get("stopped") for a in answers[:6]] == ["reached"] * 6
-    back = np.subtract(seen[1]["base"], seen[0]["base"])
-    yaw = seen[0]["base"][2]
-    assert back[0] * math.cos(yaw) + back[1] * math.sin(yaw) == pytest.approx(-0.15, abs=0.02)
-    assert seen[2]["base"][2] - seen[1]["base"][2] == pytest.approx(0.3, abs=0.02)
-    assert seen[3]["grippers"][0] == pytest.approx(0.2, abs=0.02)
-    assert np.allclose(seen[4]["head"], [0.4, 0.1], atol=0.02)
-    assert answers[5]["left_m"] < NEAR
-    moved = np.subtract(seen[6]["left_hand"]["position"], seen[5]["left_hand"]["position"])
-    assert np.allclose(moved, [0.05, 0.0, 0.05], atol=0.01)
-    assert (answers[6]["steps"], answers[7]["steps"]) == (0, 10)
-    assert answers[8] == {"accepted": False, "steps": 0, "error": "arm must be one of left, right"}
+        play(lane, agent := Says(call("apply_action", {"action": [0.5] * 6 + [-0.5] * 6, "steps": 10}), END))
+        obs, told = lane.observe(), state(agent.turns[1])
+    turn = quat_to_mat(obs.qpos[0, 3:7])
+    assert np.allclose(turn @ told["linear_velocity_m_s"], obs.qvel[0, :3], atol=2e-4)
+    assert np.allclose(turn @ told["projected_gravity"], [0.0, 0.0, -1.0], atol=2e-4)
+    yaw = math.atan2(turn[1, 0], turn[0, 0])
+    away, goal = np.array(told["goal_offset_m"]), list(task.scene.entities).index("goal")
+    way = [math.cos(yaw) * away[0] - math.sin(yaw) * away[1], math.sin(yaw) * away[0] + math.cos(yaw) * away[1]]
+    assert np.allclose(obs.qpos[0, :2] + way, obs.entity_pos[0, goal, :2], atol=2e-4)
+
+
+@pytest.mark.parametrize(("task", "moving"), [(DRONE, "payload"), (robotworld("drone_volleyball_solo_juggle"), "ball")])
+def test_a_drone_is_told_where_things_are_from_it_and_how_they_move(task: Task, moving: str):
+    with Lane(task, "c") as lane:
+        play(lane, agent := Says(call("apply_action", {"action": [0.2] * 4, "steps": 20}), END))
+        obs, told = lane.observe(), state(agent.turns[1])
+    model = task.scene.load_spec().compile()
+    at = int(model.joint(task.scene.entities[moving].free_joint).dofadr[0])
+    assert np.allclose(told[f"{moving}_velocity_m_s"], obs.qvel[0, at : at + 3], atol=1e-4)
+    if moving == "ball":
+        assert np.allclose(np.add(told["position_m"], told["anchor_minus_drone_m"]), ANCHOR, atol=2e-4)
+    else:
+        assert "position_m" not in told, "that the benchmark does not tell"

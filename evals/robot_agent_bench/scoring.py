@@ -15,6 +15,7 @@ from mjx_bench.errors import BenchError
 from mjx_bench.judged import Judged
 from mjx_bench.predicates import compile_goal
 from mjx_bench.signals import Signals
+from mjx_bench.task import Atom
 
 CONTROL_HZ = 20
 IDLE_S = 120.0  # of no increase of a scenario's score
@@ -68,11 +69,8 @@ def pickup_checkpoints(kind: Kind, judged: Judged, arrays: Mapping[str, np.ndarr
     """
     from evals.robot_agent_bench.pickup import HELD, LIFTED, STEADY, TOUCHED
 
-    signals = _signals(judged, arrays)
-
-    def over_time(atoms: Sequence[object]) -> np.ndarray:
-        test = compile_goal(atoms, judged.scene, judged.index)[1]  # type: ignore[arg-type]
-        return np.asarray(test(signals), np.float64)
+    def over_time(atoms: Sequence[Atom]) -> np.ndarray:
+        return holds(atoms, judged, arrays)
 
     steady = over_time(STEADY)
     longest = longest_run(steady > 0)
@@ -83,14 +81,14 @@ def pickup_checkpoints(kind: Kind, judged: Judged, arrays: Mapping[str, np.ndarr
     return [Series(c, p, h) for c, p, h in zip(channels, kind.points, held, strict=True) if p]
 
 
-def _signals(judged: Judged, arrays: Mapping[str, np.ndarray]) -> Signals:
-    """Recorded signals, steps in the place of lanes."""
-    steps = len(arrays["actions"])
+def holds(atoms: Sequence[Atom], judged: Judged, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """[T] 1 after each step at which all atoms held, else 0; of atoms that the task's rules name."""
+    steps = len(arrays["actions"])  # in the place of lanes
     signals = Signals.zeros(steps, judged.index)
     for field in dataclasses.fields(Signals):
         if (found := arrays.get(f"signals.{field.name}")) is not None:
             setattr(signals, field.name, np.asarray(found))
-    return signals
+    return np.asarray(compile_goal(atoms, judged.scene, judged.index)[1](signals), np.float64)
 
 
 def context_score(correct: str, touches: Iterable[Set[str]]) -> int:

@@ -3,20 +3,21 @@
 A command is checked first and then repeated for every step that was asked for, without a ramp. An episode is ended by
 its task or by the non-action budget (`evals.robotworld.budget`), never by a call, a text or a claim. What differs from
 the benchmark: poses of an arm are of our hand and in world axes, and an arm is servoed there by increments; a program
-observes numbers only; values are ideal, without a sensor's noise or delay.
+observes numbers only (`evals.robotworld.channels`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
 from evals.robotworld import budget
+from evals.robotworld.channels import channels
 from evals.robotworld.contract import Contract, contract
-from evals.servo import addresses, increments, rounded
+from evals.servo import increments
 from mjx_bench.budgets import Spent
 from mjx_bench.fields import thaw
 from mjx_bench.policy import ACTION_DIMS, Observation
@@ -89,10 +90,10 @@ def toolset(task: Task) -> Toolset:
         total="" if limits.total is None else f", or {limits.total} in all,",
     )
     return Toolset(
-        name=f"robotworld-1 {rules.task}",
+        name=f"robotworld-2 {rules.task}",
         brief=brief,
         tools=tuple(made[name] for name in names),
-        state=_STATES.get(mode, _arm_state)(task),
+        state=channels(task),
         budget=Accounted(budget.Ledger(limits)),
         cameras=task.scene.observed or task.scene.cameras,
         image_size=512,
@@ -101,6 +102,7 @@ def toolset(task: Task) -> Toolset:
         answer_ends=False,
         rejection=None,
         program_steps=PROGRAM_STEPS if rules.code_control else 0,
+        action_bounds=_bounds(rules) if mode != "osc_pose" else (-1.0, 1.0),
     )
 
 
@@ -109,11 +111,18 @@ def _steps(rules: Contract) -> Param:
     return Param("integer", "control steps that the command is repeated for", low=low, high=high)
 
 
+def _bounds(rules: Contract) -> tuple[float, float]:
+    """Of every number of an action."""
+    bounds = thaw(rules.interface.scaling).get("bounds")
+    if isinstance(bounds, list):
+        return float(bounds[0]), float(bounds[1])
+    return (-1.0, 1.0) if bounds else (-UNBOUNDED, UNBOUNDED)
+
+
 def _vector_tools(rules: Contract, mode: str) -> list[Tool]:
     """`observe`, and the one tool that takes the whole action."""
     width = ACTION_DIMS[mode]
-    bounds = thaw(rules.interface.scaling).get("bounds")
-    low, high = bounds if isinstance(bounds, list) else (-1.0, 1.0) if bounds else (-UNBOUNDED, UNBOUNDED)
+    low, high = _bounds(rules)
     observe = Tool("observe", "Observe again; nothing moves.", {"note": NOTE}, lambda a, obs: Told())
     if mode == "drive":
         params = {
@@ -163,94 +172,3 @@ def _pose(a: Mapping[str, Any], obs: Observation) -> Motion:
     turn = obs.eef_quat[0].copy() if quat is None else quat / np.linalg.norm(quat)
     grip = 0.0 if gripper is None else 1.0 if gripper >= 0.5 else -1.0
     return Motion(a["steps"], lambda now, step: np.array([*increments(now, to, turn, GAINS, MOST), grip]))
-
-
-def _arm_state(task: Task) -> Callable[[Observation], Mapping[str, Any]]:
-    def state(obs: Observation) -> Mapping[str, Any]:
-        return {
-            "step": int(obs.step[0]),
-            "gripper_position_m": rounded(obs.eef_pos[0], 4),
-            "gripper_quaternion_wxyz": rounded(obs.eef_quat[0], 4),
-            "joint_positions_rad": rounded(obs.joint_pos[0], 4),
-            "gripper_opening_m": round(float(np.abs(obs.gripper_qpos[0]).sum()), 4),
-        }
-
-    return state
-
-
-def _car_state(task: Task) -> Callable[[Observation], Mapping[str, Any]]:
-    """Wheel speeds, steering angles, body gyro, roll and pitch, and what the servos were told last."""
-    places = addresses(task)
-
-    def state(obs: Observation) -> Mapping[str, Any]:
-        qpos, qvel = obs.qpos[0], obs.qvel[0]
-        w, x, y, z = qpos[3:7]
-        return {
-            "step": int(obs.step[0]),
-            "wheel_speeds_rad_s": rounded([qvel[places[f"spin_{name}"][1]] for name in ("fl", "fr", "rl", "rr")]),
-            "steering_rad": rounded([qpos[places[f"steering_{name}"][0]] for name in ("fl", "fr")], 4),
-            "gyro_rad_s": rounded(qvel[3:6], 4),
-            "roll_rad": round(float(np.arctan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))), 4),
-            "pitch_rad": round(float(np.arcsin(np.clip(2 * (w * y - z * x), -1.0, 1.0))), 4),
-            "servos_told": rounded(obs.ctrl[0]),
-        }
-
-    return state
-
-
-def _rotor_state(task: Task) -> Callable[[Observation], Mapping[str, Any]]:
-    """The drone's pose and velocities, and where task and payload or ball are from it."""
-    import mujoco
-
-    model = task.scene.load_spec().compile()
-    data, body = mujoco.MjData(model), model.body(task.scene.robot.hand_body).id
-    entities = list(task.scene.entities)
-
-    def state(obs: Observation) -> Mapping[str, Any]:
-        data.qpos, data.qvel = obs.qpos[0], obs.qvel[0]
-        mujoco.mj_forward(model, data)
-        spin = np.zeros(6)
-        mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_BODY, body, spin, 0)
-        turn = data.xmat[body].reshape(3, 3)
-        drone = data.xpos[body]
-        found: dict[str, Any] = {
-            "step": int(obs.step[0]),
-            "quaternion_wxyz": rounded(data.xquat[body], 4),
-            "linear_velocity_m_s": rounded(spin[3:], 4),
-            "angular_velocity_rad_s": rounded(spin[:3], 4),
-            "heading": rounded(turn[:, 0], 4),
-            "up": rounded(turn[:, 2], 4),
-            "rotors_told": rounded(obs.ctrl[0], 4),
-        }
-        for i, name in enumerate(entities):
-            found[f"{name}_minus_drone_m"] = rounded(obs.entity_pos[0, i] - drone, 4)
-        return found
-
-    return state
-
-
-def _joint_state(task: Task) -> Callable[[Observation], Mapping[str, Any]]:
-    """Body velocities and projected gravity, joints and their velocities, and what they were told last."""
-
-    def state(obs: Observation) -> Mapping[str, Any]:
-        w, x, y, z = obs.qpos[0, 3:7]
-        down = [-2 * (x * z - w * y), -2 * (y * z + w * x), -(1 - 2 * (x * x + y * y))]
-        return {
-            "step": int(obs.step[0]),
-            "linear_velocity_m_s": rounded(obs.qvel[0, :3], 4),
-            "angular_velocity_rad_s": rounded(obs.qvel[0, 3:6], 4),
-            "projected_gravity": rounded(down, 4),
-            "joint_positions_rad": rounded(obs.qpos[0, 7:], 4),
-            "joint_velocities_rad_s": rounded(obs.qvel[0, 6:], 4),
-            "targets_told": rounded(obs.ctrl[0], 4),
-        }
-
-    return state
-
-
-_STATES: Mapping[str, Callable[[Task], Callable[[Observation], Mapping[str, Any]]]] = {
-    "osc_pose": _arm_state,
-    "drive": _car_state,
-    "rotors": _rotor_state,
-    "posture": _joint_state,
-}

@@ -47,6 +47,8 @@ class Conversation:
         self._messages = [Message("system", (system,))]
         self._packets: list[int] = []  # where in the messages they are
         self._rounds: list[Round] = []
+        self._shown: list[Picture] = []  # by calls, since the last packet
+        self._delivered: list[Picture] = []  # of these, with the last packet
 
     def observe(self, step: int, state: Mapping[str, Any], pictures: Mapping[str, np.ndarray]) -> None:
         """Takes in a new observation, as the next round."""
@@ -56,13 +58,21 @@ class Conversation:
         oldest = number - max(self._history.rounds)
         self._rounds[:] = [r if r.number >= oldest else dataclasses.replace(r, pictures={}) for r in self._rounds]
 
+    def show(self, step: int, pictures: Mapping[str, np.ndarray]) -> None:
+        """Adds pictures that a call answered with, after so many steps, to the next packet."""
+        self._shown += [Picture(name, f"{name} at step {step}", image) for name, image in pictures.items()]
+
     def deliver(self, told: Mapping[str, Any], note: str = "") -> None:
-        """Adds the packet of the newest round.
+        """Adds the packet of the newest round, and what calls showed since the packet before.
 
         Args:
           told: what is said beside: of budgets.
-          note: a line before it.
+          note: a line before it, where the packet before is delivered again.
         """
+        if note:
+            self._packets.pop()  # what it holds is in this one
+        else:
+            self._delivered, self._shown = self._shown, []
         newest = self._rounds[-1].number
         parts: list[str | Picture] = [note] if note else []
         for back in self._history.rounds:
@@ -73,6 +83,7 @@ class Conversation:
             label = f"{kind} round {at.number}, step {at.step}"
             parts.append(f"{label}: {json.dumps({**at.state, **(told if back == 0 else {})})}")
             parts += [Picture(camera, f"{label}, camera {camera}", image) for camera, image in at.pictures.items()]
+        parts += self._delivered
         self._packets.append(len(self._messages))
         self._messages.append(Message("user", tuple(parts)))
 

@@ -19,9 +19,9 @@ from mjx_bench.agents.program import as_motion, program_tool, running
 from mjx_bench.agents.transcript import Transcript
 from mjx_bench.budgets import Account, Spent
 from mjx_bench.errors import BenchError
-from mjx_bench.policy import ACTION_DIMS, NATIVE, Carry, action_mode_for
+from mjx_bench.policy import ACTION_DIMS, NATIVE, Carry, Observation, action_mode_for
 from mjx_bench.task import Task
-from mjx_bench.tools import BadCall, Motion, Program, Stop, Told, Toolset
+from mjx_bench.tools import BadCall, Motion, Program, Recall, Stop, Told, Toolset, Tracker
 from mjx_bench.types import Verdict
 
 # Ends of an episode that are neither the task's nor a budget's. Its verdict is a time-out: the goal was not reached.
@@ -48,6 +48,9 @@ class Play:
         system = f"{toolset.brief}\n\nGoal: {lane.task.instruction_of(lane.episode.instance)}"
         self._talk = Conversation(system, toolset.history)
         self._account: Account = toolset.budget.open()
+        self._tracker: Tracker | None = None
+        if toolset.tracker is not None:
+            self._tracker = toolset.tracker(lane.episode.instance)
         self._turn = 0
         transcript.began(system, self._schemas, toolset)
 
@@ -60,6 +63,7 @@ class Play:
         e = self._lane.episode
         carry = self._begin()
         if e.verdict is None:
+            self._look()
             self._observe()
             self._talk.deliver(self._account.told())
         while e.verdict is None:
@@ -75,12 +79,20 @@ class Play:
             self._lane.episode.finish(Verdict.VOID, f"agent raised {type(error).__name__}: {error}")
             return None
 
+    def _look(self) -> Observation:
+        """What is observed now, which the tracker hears of."""
+        seen = self._lane.observe()
+        if self._tracker is not None:
+            self._tracker.saw(seen)
+        return seen
+
     def _observe(self) -> None:
         """Takes a round: what may be read, and the pictures if the agent takes any."""
         seen = self._lane.observe()
         pictures = self._lane.pictures() if self._agent.spec.sees else {}
-        self._talk.observe(self._lane.episode.step, self._toolset.state(seen), pictures)
-        self._transcript.observed(self._lane.episode.step, pictures)
+        state = self._toolset.state(seen)
+        self._talk.observe(self._lane.episode.step, state, pictures)
+        self._transcript.observed(self._lane.episode.step, state, pictures)
 
     def _take_turn(self, carry: Carry) -> Carry:
         """One reply and what comes of it; the new carry."""
@@ -149,8 +161,10 @@ class Play:
             tool = self._toolset.tool(call.name)
             arguments = tool.read(call.arguments)
             found = tool.use(arguments, self._lane.observe())
+            if isinstance(found, Recall):
+                found = found.ask(self._tracker)
             if isinstance(found, Told):
-                return {"accepted": True, "steps": 0, **found.data}
+                return self._tell(call, found)
             if isinstance(found, Stop):
                 e.finish(Verdict.TIMEOUT, found.reason)
                 return {"accepted": True, "steps": 0}
@@ -162,6 +176,12 @@ class Play:
         except Exception as error:  # a fault of the benchmark's: the episode is void, and its agent hears nothing of it
             e.finish(Verdict.VOID, f"tool {call.name[:40]} raised {type(error).__name__}: {error}")
             return {"accepted": False, "steps": 0, "error": "the call could not be carried out"}
+
+    def _tell(self, call: ToolCall, found: Told) -> dict[str, Any]:
+        if found.pictures and self._agent.spec.sees:
+            self._talk.show(self._lane.episode.step, found.pictures)
+            self._transcript.showed(self._turn, call, self._lane.episode.step, found.pictures)
+        return {"accepted": True, "steps": 0, **found.data}
 
     def _refused(self, call: ToolCall, bad: BadCall) -> dict[str, Any]:
         self._transcript.refused(self._turn, call, bad)
@@ -178,13 +198,14 @@ class Play:
                     # A process that is locked up; see there.
                     program = running(found, self._toolset.state, self._lane.width)
                     found = as_motion(found, held.enter_context(program))
-                stopped = found.spent
+                stopped, now = found.spent, self._lane.observe()
                 while e.verdict is None and (done := e.step - begun) < found.steps:
-                    action = found.action(self._lane.observe(), done)
+                    action = found.action(now, done)
                     if isinstance(action, str):
                         stopped = action
                         break
                     self._lane.step(action, first=done == 0)
+                    now = self._look()
         except BadCall as bad:  # by a program of the agent's own: what it did stays done
             stopped = "error"
             feedback["error"] = bad.told
@@ -192,7 +213,7 @@ class Play:
         feedback |= {"steps": e.step - begun, "stopped": "terminated" if over else stopped}
         if isinstance(found, Motion) and found.residual is not None and not over:
             feedback |= found.residual(self._lane.observe())
-        return feedback
+        return feedback if self._tracker is None else {**feedback, **self._tracker.reply()}
 
 
 def with_programs(toolset: Toolset, task: Task) -> Toolset:
@@ -205,5 +226,5 @@ def with_programs(toolset: Toolset, task: Task) -> Toolset:
         raise BenchError(
             f"{toolset.name} lets no program of an agent's control the robot; choose another agent or task"
         )
-    tool = program_tool(toolset.program_steps, ACTION_DIMS[action_mode_for(NATIVE, task)])
+    tool = program_tool(toolset.program_steps, ACTION_DIMS[action_mode_for(NATIVE, task)], toolset.action_bounds)
     return dataclasses.replace(toolset, name=f"{toolset.name}+code", tools=(*toolset.tools, tool))

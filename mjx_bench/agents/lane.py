@@ -112,12 +112,12 @@ class Lane:
         """One control step of an episode that has not ended.
 
         Args:
-          action: [A], clipped to [-1, 1] and to the single precision that is recorded; not finite, it makes the arm
-          void.
+          action: [A], in the single precision that is recorded, within whatever the control law takes; not finite, it
+            makes the arm void.
           first: whether a decision begins with it: the records count these as queries.
         """
         e = self.episode
-        action = np.clip(np.asarray(action, np.float32), -1.0, 1.0)
+        action = np.asarray(action, np.float32)
         assert action.shape == (self.width,), f"an action of shape {action.shape}, expected ({self.width},)"
         if not np.isfinite(action).all():
             e.finish(Verdict.VOID, f"a tool gave a value that is not finite at step {e.step}")

@@ -25,7 +25,7 @@ import numpy as np
 
 from mjx_bench.errors import BenchError
 from mjx_bench.policy import Observation
-from mjx_bench.tools import BadCall, Motion, Param, Program, Tool
+from mjx_bench.tools import BadCall, Motion, Param, Program, Tool, Use
 
 SOURCE_MOST = 16_000  # characters
 STEP_CPU_S = 2.0  # of a processor, for one step
@@ -37,24 +37,26 @@ _CHILD = Path(__file__).with_name("program_child.py")
 ABOUT = (
     "Let a program of yours decide every control step of this call. Python source that defines"
     " act(observation, memory, step, left): observation is what a packet holds, memory a dict that lives as long as the"
-    " call, step the steps done in it, left those that are left. It returns the action, a list of {} numbers in [-1, 1],"
-    " or None to end the call. math and numpy are there; files, network, processes and other imports are not. An error"
-    " ends the call after the steps already executed."
+    " call, step the steps done in it, left those that are left. It returns the action, a list of {} numbers in"
+    " [{:g}, {:g}], or None to end the call. math and numpy are there; files, network, processes and other imports are"
+    " not. An error ends the call after the steps already executed."
 )
 
 
-def program_tool(steps: int, width: int) -> Tool:
+def program_tool(steps: int, width: int, bounds: tuple[float, float]) -> Tool:
     """The tool `run_program`.
 
     Args:
       steps: of one call, at most.
       width: numbers in an action.
+      bounds: of each.
     """
     params = {
         "source": Param("text", "the program", most=SOURCE_MOST),
         "steps": Param("integer", "control steps at most", low=1, high=steps),
     }
-    return Tool("run_program", ABOUT.format(width), params, lambda a, obs: Program(a["source"], a["steps"]))
+    use: Use = lambda a, obs: Program(a["source"], a["steps"], bounds)  # noqa: E731
+    return Tool("run_program", ABOUT.format(width, *bounds), params, use)
 
 
 @contextlib.contextmanager
@@ -74,7 +76,7 @@ def running(
         def action(obs: Observation, step: int) -> np.ndarray | str:
             told = {"observation": state(obs), "step": step, "left": program.steps - step}
             answer = child.ask(told)
-            return "done" if answer is None else _checked(answer, width)
+            return "done" if answer is None else _checked(answer, width, program.bounds)
 
         yield action
     finally:
@@ -86,13 +88,13 @@ def as_motion(program: Program, action: Callable[[Observation, int], np.ndarray 
     return Motion(program.steps, action)
 
 
-def _checked(answer: Any, width: int) -> np.ndarray:
+def _checked(answer: Any, width: int, bounds: tuple[float, float]) -> np.ndarray:
     if not isinstance(answer, list) or len(answer) != width:
         raise BadCall("values", f"act must return a list of {width} numbers, or None")
     for value in answer:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or not -1.0 <= value <= 1.0:
-            raise BadCall("values", "act must return finite numbers within -1 and 1")
+        if not number or not math.isfinite(value) or not bounds[0] <= value <= bounds[1]:
+            raise BadCall("values", f"act must return finite numbers within {bounds[0]:g} and {bounds[1]:g}")
     return np.array(answer, np.float64)
 
 
@@ -118,6 +120,8 @@ class _Child:
             start_new_session=True,
         )
         self._rest = b""
+        assert self._process.stdin is not None
+        os.set_blocking(self._process.stdin.fileno(), False)
         try:
             locked = self._read(START_WALL_S, START_WALL_S)
             if locked.get("locked") is not True:
@@ -132,15 +136,25 @@ class _Child:
         return self._answer(told).get("action")
 
     def _answer(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps(told).encode() + b"\n")
-        except OSError:
-            raise BadCall("values", "the program ended its process") from None
+        self._write(json.dumps(told).encode() + b"\n")
         answer = self._read(STEP_CPU_S, STEP_WALL_S)
         if "error" in answer:
             raise BadCall("values", f"the program failed: {str(answer['error'])[:300]}")
         return answer
+
+    def _write(self, data: bytes) -> None:
+        """Tells the process something; a program that answers without reading must not keep us waiting."""
+        assert self._process.stdin is not None
+        pipe = self._process.stdin.fileno()
+        with selectors.DefaultSelector() as selector:
+            selector.register(pipe, selectors.EVENT_WRITE)
+            while data:
+                if not selector.select(STEP_WALL_S):
+                    raise BadCall("values", "the program does not read what it is told")
+                try:
+                    data = data[os.write(pipe, data) :]
+                except OSError:
+                    raise BadCall("values", "the program ended its process") from None
 
     def _read(self, cpu_s: float, wall_s: float) -> dict[str, Any]:
         """The next line of the process, within so much time."""

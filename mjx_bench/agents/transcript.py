@@ -60,12 +60,21 @@ class Transcript:
         """Keeps what the agent was given."""
         self._head |= {"toolset": toolset.name, "system": system, "tools": list(schemas)}
 
-    def observed(self, step: int, pictures: Mapping[str, np.ndarray]) -> None:
-        """Keeps which pictures were taken."""
-        digests = {name: hashlib.sha256(image.tobytes()).hexdigest() for name, image in pictures.items()}
+    def observed(self, step: int, state: Mapping[str, Any], pictures: Mapping[str, np.ndarray]) -> None:
+        """Keeps a round: what could be read, and which pictures were taken."""
+        digests = self._kept(step, pictures)
+        self._events.append({"event": "observation", "step": step, "state": dict(state), "pictures": digests})
+
+    def showed(self, turn: int, call: ToolCall, step: int, pictures: Mapping[str, np.ndarray]) -> None:
+        """Keeps which pictures a call answered with."""
+        digests = self._kept(step, pictures)
+        self._events.append({"event": "shown", "turn": turn, "id": call.id[:200], "step": step, "pictures": digests})
+
+    def _kept(self, step: int, pictures: Mapping[str, np.ndarray]) -> dict[str, str]:
+        """Digests of pictures, which are saved too where that was asked for."""
         if self._pictures is not None:
             self._save(step, pictures)
-        self._events.append({"event": "observation", "step": step, "pictures": digests})
+        return {name: hashlib.sha256(image.tobytes()).hexdigest() for name, image in pictures.items()}
 
     def _save(self, step: int, pictures: Mapping[str, np.ndarray]) -> None:
         from PIL import Image
@@ -100,7 +109,8 @@ class Transcript:
     def answered(self, turn: int, call: ToolCall, feedback: Mapping[str, Any], steps: int) -> None:
         """Keeps a call and its answer."""
         self._calls[call.name[:200]] += 1
-        arguments = plain(call.arguments) if call.raw is None else call.raw[:LONGEST]
+        text = call.arguments is None and call.raw is not None
+        arguments = (call.raw or "")[:LONGEST] if text else plain(call.arguments)
         self._events.append(
             {"event": "call", "turn": turn, "id": call.id[:200], "name": call.name[:200], "arguments": arguments,
              "executed_steps": steps, "feedback": dict(feedback)}
@@ -138,6 +148,23 @@ def read_summary(directory: Path, case_id: str) -> dict[str, Any]:
     Raises:
       BenchError: no such file, or a broken one.
     """
+    summary: dict[str, Any] = _read(directory, case_id)["summary"]
+    return summary
+
+
+def read_calls(directory: Path, case_id: str) -> list[tuple[str, Any, int]] | None:
+    """Every call of an episode in turn: name, arguments as JSON, control steps executed; None where there is no transcript.
+
+    Raises:
+      BenchError: a broken file.
+    """
+    if not transcript_path(directory, case_id).exists():
+        return None
+    calls = [event for event in _read(directory, case_id)["events"] if event["event"] == "call"]
+    return [(call["name"], call["arguments"], call["executed_steps"]) for call in calls]
+
+
+def _read(directory: Path, case_id: str) -> dict[str, Any]:
     path = transcript_path(directory, case_id)
     try:
         data = parse_json(path.read_text("utf-8"), str(path))
@@ -145,9 +172,10 @@ def read_summary(directory: Path, case_id: str) -> dict[str, Any]:
         raise BenchError(
             f"{path}: cannot be read: {error.strerror or error}; restore it, or use another folder"
         ) from None
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("summary"), dict):
+    good = isinstance(data, dict) and data.get("schema") == SCHEMA
+    if not good or not isinstance(data.get("summary"), dict) or not isinstance(data.get("events"), list):
         raise BenchError(f"{path}: not a transcript of schema {SCHEMA}; restore it, or use another folder")
-    return data["summary"]
+    return data
 
 
 def plain(value: Any) -> Any:
