@@ -87,7 +87,9 @@ class Judge:
             touch, between = conjunction(rules.hits.touch), conjunction(rules.hits.between)
             self._rally = rally(touch, between, rules.hits.apart)
         wanted = () if rules.finds is None else (*goal, *rules.finds.others)
-        self._finds, self._wanted = [compile_atom(atom, scene, index) for atom in wanted], len(goal)
+        self._finds = [compile_atom(atom, scene, index) for atom in wanted]
+        given = () if rules.finds is None else rules.finds.given or ((),) * len(goal)
+        self._given = [conjunction(atoms) if atoms else None for atoms in given]
         checkers = (self._events, self._score, self._rally)
         remembered = tuple(() if checker is None else checker.start for checker in checkers)
         remembered = (*remembered, (np.bool_(False),) * len(self._finds))
@@ -120,10 +122,13 @@ class Judge:
             holds = holds & happened
         progress, spent = holds, None
         if self.rules.finds is not None:
-            found = tuple(was | test(signals) for was, test in zip(found, self._finds, strict=True))
-            share = sum(found[: self._wanted]) / np.float32(self._wanted)
+            before, found = found, tuple(was | test(signals) for was, test in zip(found, self._finds, strict=True))
+            asked = [holds | True if given is None else given(signals) for given in self._given]
+            most = _count(asked) + np.float32(self.rules.finds.spare)
+            had, has = (_count([a & f for a, f in zip(asked, flags, strict=False)]) for flags in (before, found))
+            share = (had + numpy.minimum(has - had, most - _count(before))) / _count(asked)
             holds, progress = share >= WHOLE, share
-            spent = ~holds & (sum(flag * np.int32(1) for flag in found) >= self.rules.finds.most)
+            spent = ~holds & (_count(found) >= most)
         if self._score is not None:
             scored, progress = self._score.update(scored, signals)
             if self.rules.whole:
@@ -176,9 +181,14 @@ class Judge:
             return str(self.rules.failures[number])
         if number > len(self._failures):
             assert self.rules.finds is not None
-            return f"{self.rules.finds.most} different things found, and not all that were wanted"
+            return "as many different things found as may be, and not all that were wanted"
         assert self.rules.hits is not None
         return f"hit no more than {self.rules.hits.apart} steps after the one before"
+
+
+def _count(flags: Sequence[Any]) -> Any:
+    """float32 [B]: how many of them are set."""
+    return sum((flag * np.float32(1.0) for flag in flags), np.float32(0.0))
 
 
 def judge_of(task: Task | Judged, index: SignalIndex) -> Judge | None:

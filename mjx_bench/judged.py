@@ -63,6 +63,7 @@ class Judged:
       horizon: policy steps before the episode times out.
       rules: when the goal counts and what else ends an episode.
       trigger_entity: whose position `target_pos` holds; None if the task has none.
+      one_hand: whether the robot has no other, so that triggers go by `eef_pos` alone.
     """
 
     task: str
@@ -73,6 +74,7 @@ class Judged:
     horizon: int
     trigger_entity: str | None
     rules: Rules = GOAL_ALONE
+    one_hand: bool = True
 
     @property
     def index(self) -> SignalIndex:
@@ -117,6 +119,8 @@ def describe(task: Task) -> dict[str, Any]:
             for name, r in regions.items()
         },
     }
+    if scene.robot.other_hands:
+        described["one_hand"] = False
     return described if task.rules == GOAL_ALONE else described | {"rules": _dump_rules(task.rules)}
 
 
@@ -145,6 +149,7 @@ def read_judged(data: Any, where: str) -> Judged:
         horizon=r.integer("horizon", low=1),
         trigger_entity=r.get("trigger_entity", lambda v: v is None or v in names[0], "null or an entity's name"),
         rules=_read_rules(r.object("rules")) if r.has("rules") else GOAL_ALONE,
+        one_hand=r.flag("one_hand", default=True),
     )
     r.finish()
     return judged
@@ -176,7 +181,8 @@ def _dump_rules(rules: Rules) -> dict[str, Any]:
         touch, between = ([_dump_atom(atom) for atom in atoms] for atoms in (hits.touch, hits.between))
         more["hits"] = {"touch": touch, "between": between, "least": hits.least, "apart": hits.apart}
     if rules.finds is not None:
-        more["finds"] = {"others": [_dump_atom(atom) for atom in rules.finds.others], "most": rules.finds.most}
+        others = [_dump_atom(atom) for atom in rules.finds.others]
+        more["finds"] = {"others": others, "spare": rules.finds.spare, "given": tests(rules.finds.given)}
     if rules.whole:
         more["whole"] = True
     if rules.noted:
@@ -294,7 +300,11 @@ def _read_noted(r: Reader) -> tuple[Noted, ...]:
 
 
 def _read_finds(r: Reader) -> Finds:
-    finds = Finds(_read_atoms(r, "others"), r.integer("most", low=1))
+    finds = Finds(
+        _read_atoms(r, "others"),
+        r.integer("spare", low=0),
+        _conjunctions(r.get("given", lambda v: isinstance(v, (list, tuple)) and all(map(_atoms, v)), "lists of atoms")),
+    )
     r.finish()
     return finds
 

@@ -224,7 +224,8 @@ def _first(holds: np.ndarray) -> int | None:
 
 def _is_recorded(trigger: Trigger, task: Judged) -> bool:
     """Whether the record holds what the trigger reads."""
-    return trigger.type == "fixed_step" or (trigger.type == "on_proximity" and trigger.value == task.trigger_entity)
+    near = trigger.type == "on_proximity" and trigger.value == task.trigger_entity
+    return trigger.type == "fixed_step" or (near and task.one_hand)
 
 
 def _trigger(trigger: Trigger, arrays: Mapping[str, np.ndarray], steps: int) -> tuple[int | None, float | None]:

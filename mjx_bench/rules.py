@@ -173,15 +173,19 @@ class Noted:
 class Finds:
     """The goal's atoms are things to be found, each by the first step after which it holds, within a budget.
 
-    All of them found is success, and ends the episode. Progress is the share that is.
+    All that are asked for found is success, and ends the episode. Progress is the share that is.
 
     Attributes:
-      others: atoms that count as found likewise, and are not asked for.
-      most: different ones that may be found, of both kinds; the one that uses this up still counts, and ends the episode.
+      others: atoms that count as found likewise, and are never asked for.
+      spare: how many different ones may be found, of both kinds, beyond as many as are asked for. The one that uses this up
+        still counts, and ends the episode; of several after one step, those that are asked for come first.
+      given: one for each of the goal's atoms, itself atoms: where they do not all hold it is not asked for, and counts among
+        the others. They hold all the time or never, and for one of the goal's atoms at least. () where everything is asked.
     """
 
     others: tuple[Atom, ...]
-    most: int
+    spare: int
+    given: tuple[tuple[Atom, ...], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,7 +231,7 @@ class Rules:
         return (
             *self.submit,
             *self.failures,
-            *(() if self.finds is None else self.finds.others),
+            *(() if self.finds is None else (*self.finds.others, *(a for given in self.finds.given for a in given))),
             *(atom for test in (*self.stages, *happen, *hit, *scored) for atom in test),
             *(atom for noted in self.noted for atom in noted.atoms),
         )

@@ -20,13 +20,20 @@ HAND = "hand:any"
 
 @dataclasses.dataclass(frozen=True)
 class SignalIndex:
-    """Names of the columns of `Signals`; `movers` are the entities whose velocity is a signal: they have a free joint."""
+    """Names of the columns of `Signals`.
+
+    Attributes:
+      entities, regions, joints, touches: of what.
+      movers: entities whose velocity is a signal: they have a free joint.
+      hands: those of the regions that triggers take for the end effector too.
+    """
 
     entities: tuple[str, ...]
     regions: tuple[str, ...]
     joints: tuple[str, ...]
     touches: tuple[tuple[str, str], ...]
     movers: tuple[str, ...] = ()
+    hands: tuple[str, ...] = ()
 
     def entity(self, name: str) -> int:
         return self.entities.index(name)

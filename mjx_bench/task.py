@@ -116,6 +116,7 @@ class Robot:
       base_joints: [3] of a base that drives: slides along the world's x and y, and a hinge about z; none for a fixed one.
       base_actuators: [3] position servos, same order.
       gripper_speed: of the gripper's internal command, which runs from -1 to 1, a second; 5 is robosuite 1.4's.
+      other_hands: regions of the scene that are between the fingertips of further hands; triggers go by the nearest of all.
     """
 
     arm_joints: tuple[str, ...]
@@ -130,6 +131,7 @@ class Robot:
     base_joints: tuple[str, ...] = ()
     base_actuators: tuple[str, ...] = ()
     gripper_speed: float = 5.0
+    other_hands: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

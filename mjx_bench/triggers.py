@@ -1,7 +1,7 @@
 """When an event fires, judged after every control step of the policy.
 
 The format's triggers of physical cases: `fixed_step`, `on_proximity`, and three about grasping. An object is grasped while
-both finger pads touch it.
+both finger pads touch it. Of a robot with several hands, the one that is nearest to the entity is the end effector.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def compile_trigger(trigger: Trigger, index: SignalIndex) -> Firing:
 def trigger_distance(trigger: Trigger, index: SignalIndex, signals: Signals, lane: int) -> float | None:
     """Metres that the trigger compares, for the record; None for a trigger without a distance."""
     points = _points(trigger, index)
-    return None if points is None else _distance(*points, signals, lane)
+    return None if points is None else _distance(*points, index, signals, lane)
 
 
 def _near(trigger: Trigger, index: SignalIndex) -> Callable[[Signals, int], bool]:
@@ -86,7 +86,7 @@ def _near(trigger: Trigger, index: SignalIndex) -> Callable[[Signals, int], bool
         bound = BEFORE_GRASP_DISTANCE
     if points is None or bound is None:
         return lambda signals, lane: True
-    return lambda signals, lane: _distance(*points, signals, lane) <= bound
+    return lambda signals, lane: _distance(*points, index, signals, lane) <= bound
 
 
 def _points(trigger: Trigger, index: SignalIndex) -> tuple[int | None, int] | None:
@@ -98,6 +98,9 @@ def _points(trigger: Trigger, index: SignalIndex) -> tuple[int | None, int] | No
     return None
 
 
-def _distance(a: int | None, b: int, signals: Signals, lane: int) -> float:
-    start = signals.eef_pos[lane] if a is None else signals.entity_now[lane, a]
-    return float(np.linalg.norm(start - signals.entity_now[lane, b]))
+def _distance(a: int | None, b: int, index: SignalIndex, signals: Signals, lane: int) -> float:
+    if a is not None:
+        starts = [signals.entity_now[lane, a]]
+    else:
+        starts = [signals.eef_pos[lane], *(signals.region_pos[lane, index.region(hand)] for hand in index.hands)]
+    return min(float(np.linalg.norm(start - signals.entity_now[lane, b])) for start in starts)

@@ -27,6 +27,7 @@ SCENE = SimpleNamespace(
         ),
     },
     regions={"frame": Region("frame", None, (0.1, 0.1, 0.1))},
+    robot=SimpleNamespace(other_hands=()),
 )
 NEAR = Atom("distance", ("load", "mark"), Threshold("<=", 0.15))
 SLOW = Atom("speed", ("load",), Threshold("<=", 0.2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -14,8 +15,9 @@ import pytest
 
 from evals import registry
 from evals.robot_agent_bench import discovery, navigation_map, pickup, selection
+from evals.robot_agent_bench.clearance import is_clear
 from evals.robot_agent_bench.furniture import BY_NAME, SEAT, TABLE_TOP
-from evals.robot_agent_bench.household import PALETTES, Drawer, build, inside
+from evals.robot_agent_bench.household import PALETTES, Drawer, build, initial_state, inside
 from evals.robot_agent_bench.instances import Drawn, Instances
 from evals.robot_agent_bench.layouts import layouts
 from evals.robot_agent_bench.robot import JOINTS, ROBOT, add_robot
@@ -184,6 +186,17 @@ def test_instances_vary_and_start_in_free_space(name: str):
         assert all(inside(home.plan, corner) for corner in start)
         assert not [n for n in home.plan.poses if overlap(start, home.plan.corners(n))]
         assert 0.25 <= home.lights.ambient <= 0.6
+        assert 0.5 <= home.lights.key <= 1.0
+        assert math.radians(35) <= home.lights.elevation <= math.radians(75)
+        assert 0.0 <= home.lights.warmth <= 1.0
+        assert len(home.decor) <= 6
+        assert all(inside(home.plan, spot[:2]) for spot in home.decor)
+        arms = abs(np.array(home.joints) - law.HOME[:18])
+        assert arms[:7].max() <= 0.10, "the left arm is at home in all tasks"
+        if name != "shelf_pickup_missed":
+            assert arms[:14].max() <= 0.10
+            assert 0.05 <= home.joints[14] <= 0.30
+            assert abs(home.joints[16]) <= 0.3
         assert 0 <= home.palette < len(PALETTES)
         placed = [p for p in home.things if p.pose is not None]
         for i, a in enumerate(placed):
@@ -194,6 +207,54 @@ def test_instances_vary_and_start_in_free_space(name: str):
                 assert near > 0.05 or abs(a.pose[2] - b.pose[2]) > 0.2
     again = Instances(name, DRAWS[name], 60)
     assert again.drawn(7) == instances.drawn(7)
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in pickup.KINDS])
+def test_a_robot_that_starts_at_the_shelf_touches_nothing(name: str):
+    instances = registry.load_task("robot_agent_bench", [*DRAWS].index(name)).extra["instances"]
+    for i in range(5):
+        assert_untouched(instances, i)
+    home = instances.drawn(0).home
+    assert is_clear(home, "shelf")
+    yaw = home.plan.work_place("shelf")[2]
+    x, y, turn = home.base
+    for further in (0.6, 0.8):
+        moved = (x + further * math.cos(yaw), y + further * math.sin(yaw), turn)
+        assert not is_clear(dataclasses.replace(home, base=moved), "shelf")
+
+
+def assert_untouched(instances: Instances, index: int) -> None:
+    """Nothing of the robot touches anything, and nothing lies deeper in anything else than 2 mm."""
+    home = instances.drawn(index).home
+    model = instances.build(instances.drawn(index)).compile()
+    data = mujoco.MjData(model)
+    data.qpos[:] = initial_state(model, home)[1 : 1 + model.nq]
+    mujoco.mj_forward(model, data)
+    robot = model.body_rootid[model.geom_bodyid] == model.body("base").id
+    for contact in data.contact:
+        assert contact.dist > -0.002
+        assert not robot[contact.geom].any(), (index, [model.geom(g).name for g in contact.geom])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRAWS)
+def test_every_instance_starts_at_rest(name: str):
+    """In the first second nothing that lies there moves by 5 mm or turns by 3 degrees, with the robot where it is."""
+    t = registry.load_task("robot_agent_bench", [*DRAWS].index(name))
+    things = len(t.scene.objects)
+    physics = make_physics("c", t.scene, (), 1, "bimanual", t.substeps, fields=t.load_fields(0))
+    for i in range(60):
+        assert_untouched(t.extra["instances"], i)
+        home = t.extra["instances"].drawn(i).home
+        physics.load(0, t.load_init_states()[i], t.load_reset(0), t.load_fields(i))
+        before = physics.kinematics(HERE)
+        held = law.action(np.array([*home.joints, *home.grippers, 0.0, 0.0]))[None]
+        for _ in range(20):
+            assert physics.control_step(HERE, held) == {}
+        after = physics.kinematics(HERE)
+        assert np.linalg.norm(after.entity_pos - before.entity_pos, axis=-1)[0, :things].max() < 0.005
+        along = abs((after.entity_quat * before.entity_quat).sum(-1))[0, :things]
+        assert math.degrees(2 * math.acos(min(1.0, along.min()))) < 3.0
 
 
 def test_nothing_moves_while_the_robot_stands_at_home():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 
@@ -14,15 +15,18 @@ from evals import registry
 from evals.libero_max.eligibility import EVENTS, eligible_events, own_events
 from evals.libero_max.sampler import sample_manifest
 from evals.robot_agent_bench import discovery, pickup, selection
-from evals.robot_agent_bench.disturbances import DIM
+from evals.robot_agent_bench.disturbances import DIM, case_of
+from evals.robot_agent_bench.furniture import SHELF_DEPTH
 from evals.robot_agent_bench.scoring import context_score, discovery_score, pickup_checkpoints, process_score
 from mjx_bench.cases import EVENT_OPERATION, OWN_EVENTS, Manifest, check_case, evaluation, load_manifest
-from mjx_bench.checkers import FAILED, START, judge_of
+from mjx_bench.checkers import FAILED, START, Standing, judge_of
 from mjx_bench.errors import BenchError
 from mjx_bench.film import film_pair
 from mjx_bench.judged import describe, read_judged
 from mjx_bench.observe.looks import looks_of
 from mjx_bench.physics.base import Visual
+from mjx_bench.physics.choice import make_physics
+from mjx_bench.physics.scene import signal_index
 from mjx_bench.policy import Policy
 from mjx_bench.predicates import goal_index
 from mjx_bench.records import Run, load_run
@@ -30,8 +34,10 @@ from mjx_bench.report.summary import summarise
 from mjx_bench.rescore import rescore
 from mjx_bench.schedule import run_pairs
 from mjx_bench.settings import RunSettings
-from mjx_bench.signals import HAND, Signals
+from mjx_bench.signals import FINGERS, HAND, Signals
 from mjx_bench.task import Task
+from mjx_bench.triggers import compile_trigger, touches_judged, trigger_distance
+from mjx_bench.types import Verdict
 from policies.reference.oracle import Oracle
 from policies.simple import Zero
 from scripts import cli
@@ -89,39 +95,54 @@ def test_a_touch_ends_a_selection(name: str):
             assert (standing.ended >= FAILED) != bool(score)
 
 
-def test_discovery_ends_when_all_are_touched_or_the_budget_is_used():
-    """The same touches by the rules, by the rules read back from a record, and over a record."""
+@pytest.mark.parametrize("asked", range(discovery.FEWEST, discovery.MOST + 1))
+def test_discovery_ends_when_all_are_touched_or_the_budget_is_used(asked: int):
+    """The same touches by the rules, by the rules read back from a record, and over a record; N is the instance's."""
     t = task(discovery.NAME)
     index = goal_index(t.atoms, t.scene)
     judges = [judge_of(t, index), judge_of(read_judged(json.loads(json.dumps(describe(t))), "t"), index)]
-    one, two, three = discovery.WANTED
-    x, y, z, u, v = discovery.BESIDE
-    for order, verdict in (
-        ((one, x, one, two, y, three), "success"),
-        ((x, y, z, u, v), "failure"),
-        ((one, x, y, z, two), "failure"),
-        ((one, x, x, y, y, two), None),
-    ):
+    wanted, beside = discovery.ROLES[:asked], discovery.ROLES[asked:]
+    orders = [
+        ([{beside[0]}, *({name} for name in wanted), {beside[1]}], asked, "success"),
+        ([{beside[0]}, {beside[1]}, *({name} for name in wanted)], asked + 1, "success"),  # the last of N + 2 counts
+        ([{wanted[0]}, {beside[0]}, {beside[1]}, {beside[0]}, *({name} for name in wanted[:-1])], None, None),
+        ([set(wanted[:-1]), *({name} for name in beside[:3])], 3, "failure"),
+        # Two first touches after one step, and room for one: the target is taken, and it is one too few.
+        ([set(wanted[:-2]), {*beside[:3]}, {*wanted[-2:]}], 2, "failure"),
+        ([{*wanted[:-1], *beside[:2]}, {beside[2], wanted[-1]}], 1, "success"),
+    ]
+    for order, end, verdict in orders:
         standings = [START] * 2
-        for step, name in enumerate(order, 1):
+        for step, names in enumerate(order):
             signals = Signals.zeros(1, index)
-            signals.touch[0, index.touch(HAND, name)] = True
+            for i, mark in enumerate(discovery.MARKS):
+                there = discovery.FEWEST + i < asked
+                signals.region_pos[0, index.region(mark.name), 2] = discovery.ASKED if there else discovery.NOT_ASKED
+            for name in names:
+                signals.touch[0, index.touch(HAND, name)] = True
             standings = [judge.step(s, signals, 0) for judge, s in zip(judges, standings, strict=True) if judge]
             ends = [judge.end(s, at_horizon=False) for judge, s in zip(judges, standings, strict=True) if judge]
             assert ends[0] == ends[1]
-            assert (ends[0] is None) == (step < len(order) or verdict is None)
+            assert (ends[0] is not None) == (end is not None and step >= end), (order, step)
         if ends[0] is not None:
             assert ends[0][0] == verdict
-        score, _ = discovery_score(set(discovery.WANTED), [{name} for name in order])
+        score, ended = discovery_score(set(wanted), order)
         assert standings[0].progress == pytest.approx(score)
+        assert (None if ended is None else ended - 1) == end
 
 
 def test_what_has_to_be_put_away_is_read_from_the_households_memory():
     made = task(discovery.NAME).extra["instances"]
-    for i in range(20):
+    numbers = set()
+    for i in range(30):
         facts = made.drawn(i).facts
-        assert set(discovery.reads(made, i)) == set(discovery.WANTED)
+        found = discovery.reads(made, i)
+        numbers.add(len(found))
+        assert set(found) == set(discovery.ROLES[: len(found)])
+        marks = made.drawn(i).home.marks
+        assert sum(marks[mark.name][2] > 0.0 for mark in discovery.MARKS) == len(found) - discovery.FEWEST
         assert not [name for name in facts["products"].values() if f"touch the {name}" in made.told(i).lower()]
+    assert numbers == {3, 4, 5}
     lying = {"wallet": "sofa", "dirty_can": "sofa", "cap": "coffee table"}
     text = "The wallet belongs on the sofa. The cap belongs on the tote bag."
     assert discovery.misplaced(text, lying) == {"dirty_can", "cap"}
@@ -155,6 +176,45 @@ def test_a_product_is_picked_up_and_the_record_gives_its_points(tmp_path: Path):
     )
 
 
+@pytest.mark.parametrize("kind", pickup.KINDS, ids=lambda kind: kind.name)
+def test_a_pickup_counts_where_it_was_held_long_enough(kind: pickup.Kind):
+    """By both pads, clear of the shelf, and steady where that is asked: each to its bound, and for so long without a gap."""
+    t = task(kind.name)
+    index = goal_index(t.atoms, t.scene)
+    judge = judge_of(t, index)
+    assert judge is not None
+    steady = kind.seconds == 3.0
+    samples = round(kind.seconds * 20) + 1
+
+    def after(steps: int, **change: float) -> Standing:
+        """How it stands after so many steps of holding, the one in the middle with something else about it."""
+        standing = START
+        for step in range(steps):
+            now = change if step == steps // 2 else {}
+            signals = Signals.zeros(1, index)
+            pads = 1 if "one pad" in now else 2
+            signals.touch[
+                0, [index.touch(HAND, "target"), *(index.touch("target", f"pads_{e}") for e in "ab"[:pads])]
+            ] = 1
+            signals.entity_pos[0, index.entity("target"), 2] = now.get("rise", 0.03)
+            if steady:
+                signals.entity_vel[0, index.mover("target"), 0] = now.get("speed", 0.10)
+                signals.entity_vel[0, index.mover("target"), 3] = now.get("spin", 0.5)
+            standing = judge.step(standing, signals, 0)
+        return standing
+
+    assert judge.end(after(samples - 1), at_horizon=False) is None
+    assert judge.end(after(samples), at_horizon=False) == (Verdict.SUCCESS, "goal")
+    changes = [{"one pad": 1.0}, {"rise": 0.0299}, *([{"speed": 0.101}, {"spin": 0.51}] if steady else [])]
+    for change in changes:
+        assert judge.end(after(samples, **change), at_horizon=True) == (Verdict.TIMEOUT, "horizon"), change
+    assert after(1).progress == pytest.approx(1.0)
+    assert after(1, rise=0.0).progress == pytest.approx(0.3), "touch 10 and holding 20"
+    assert after(1, **{"one pad": 1.0}).progress == pytest.approx(0.1)
+    lost = judge.step(after(samples - 1), Signals.zeros(1, index), 0)
+    assert lost.progress == pytest.approx(1.0 - kind.points[4] / 100), "what holds at the end is lost with it"
+
+
 def test_a_hand_moves_the_target_in_the_dynamic_arm_alone(tmp_path: Path):
     """The same bits in a fork and in a replay, judged again and filmed."""
     t = dataclasses.replace(task("shelf_pickup_relocated"), horizon=120)
@@ -176,6 +236,73 @@ def test_a_hand_moves_the_target_in_the_dynamic_arm_alone(tmp_path: Path):
     assert np.linalg.norm((ends[1] - ends[0])[:2]) == pytest.approx(apart, abs=0.03)
     assert rescore(tmp_path / "False").agrees
     film_pair(found, cases.cases[0], t)
+
+
+def test_a_target_is_carried_past_what_stands_in_its_way():
+    """Everything on its board keeps clear of it on all of its way, and it stays on the board."""
+    t, passed = task("shelf_pickup_relocated"), 0
+    made = t.extra["instances"]
+    for row in range(40):
+        home = made.drawn(row).home
+        case = case_of(t, "target_carried", row, 0, 8)
+        tracks = {track["object"]: track["points"] for track in case["scenario"]["change"]["tracks"]}
+        ends = np.array([point["offset_m"][:2] for point in tracks["target"]])
+        way = np.concatenate([np.linspace(a, b, 20) for a, b in itertools.pairwise(ends)])
+        target, *others = home.things
+        assert target.pose is not None
+        flat = [np.array(p.pose[:2]) for p in (target, *others) if p.pose is not None]
+        turn = np.array([[np.cos(y := target.pose[3]), np.sin(y)], [-np.sin(y), np.cos(y)]])
+        beside = [
+            (turn @ (at - flat[0]), p.thing.half)
+            for p, at in zip(others, flat[1:], strict=True)
+            if p.pose is not None and abs(p.pose[2] - p.thing.half[2] - target.pose[2] + target.thing.half[2]) < 0.1
+        ]
+        for at, half in beside:
+            gaps = abs(way @ turn.T - at) - np.array(target.thing.half[:2]) - half[:2]
+            assert gaps.max(1).min() > 0.005, row
+        passed += len(tracks["target"]) > 4
+        corner = np.array(home.plan.point("shelf", 0.0, 0.0))
+        yaw = home.plan.poses["shelf"][2]
+        deep = (flat[0] - corner + way) @ [-np.sin(yaw), np.cos(yaw)]
+        assert 0.05 < deep.min() <= deep.max() < SHELF_DEPTH - 0.05
+        # The hand goes with it.
+        hand = {point["step"]: point["offset_m"] for point in tracks["visitor_hand"]}
+        for point in tracks["target"]:
+            assert hand[point["step"]] == pytest.approx(point["offset_m"], abs=1e-3)
+    assert passed >= 5
+
+
+def test_either_hand_triggers_an_event():
+    """The nearer one, to the bound; and the engine says where both are."""
+    t = task("shelf_pickup_relocated")
+    [case] = pairs(t, "target_carried", 0).cases
+    trigger = case.trigger
+    assert trigger is not None
+    index = signal_index(t.scene, touches_judged(t, [trigger], engine="c"))
+    fires, target, left = compile_trigger(trigger, index), index.entity("target"), index.region("left_tcp")
+    for hand in ("left", "right"):
+        signals = Signals.zeros(1, index)
+        signals.eef_pos[:], signals.region_pos[:, left] = [9.0, 0, 0], [-9.0, 0, 0]
+        assert not fires(signals, 0, 1)
+        assert trigger_distance(trigger, index, signals, 0) == 9.0
+        near = signals.region_pos[:, left] if hand == "left" else signals.eef_pos
+        near[:] = [0.25, 0, 0]
+        assert fires(signals, 0, 1)
+        assert trigger_distance(trigger, index, signals, 0) == 0.25
+        near[:] = [0.2501, 0, 0]
+        assert not fires(signals, 0, 1)
+        near[:] = [0.1, 0, 0]
+        signals.touch[0, [index.touch(finger, "target") for finger in FINGERS]] = True
+        assert not fires(signals, 0, 1), "it is grasped"
+        assert signals.entity_now[0, target].tolist() == [0, 0, 0]
+    physics = make_physics("c", t.scene, index.touches, 1, "bimanual", t.substeps, fields=t.load_fields(0))
+    physics.load(0, t.load_init_states()[0], t.load_reset(0), t.load_fields(0))
+    physics.control_step(np.zeros(1, np.int32), np.zeros((1, 22)))
+    joints = physics.kinematics(np.zeros(1, np.int32)).joint_pos[0]
+    apart = physics.signals.region_pos[0, left] - physics.signals.eef_pos[0]
+    side = np.array([-np.sin(joints[-1]), np.cos(joints[-1])])
+    assert 0.2 < apart[:2] @ side < 0.8, "the left hand is to the left"
+    assert describe(t)["one_hand"] is False
 
 
 def test_light_alternates_for_cameras_alone(tmp_path: Path):

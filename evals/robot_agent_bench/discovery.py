@@ -5,9 +5,9 @@ request; a thing has to be put away if it is waste, or if the memory gives it an
 ends when all N of these were touched with a finger, when N + 2 different things were, or after 600 s; progress is the share
 of the N. What differs from the benchmark's sheet:
 
-* One of the four kinds of scenario. N is 3, among 8 things on the sofa and the coffee table; there it is 3 to 10.
-* A touch is a contact after the last physics step of a control step, whatever its force.
-* Two first touches after one step, with room for one, both count; `scoring.discovery_score` drops one.
+* One of the four kinds of scenario. N is 3 to 5, among 8 things on the sofa and the coffee table; there it is 3 to 10.
+* A touch is a contact after the last physics step of a control step, whatever its force; a thing that a hand holds touches
+  nothing.
 * The robot starts between sofa and table, facing either, and may see a target then.
 """
 
@@ -18,23 +18,36 @@ from collections.abc import Sequence
 
 from evals.robot_agent_bench.catalogue import BELONGINGS, WASTE, Item
 from evals.robot_agent_bench.furniture import SEAT, TABLE_TOP
-from evals.robot_agent_bench.household import Drawer, Home, Placed
+from evals.robot_agent_bench.household import MARK, Drawer, Home, Placed
 from evals.robot_agent_bench.instances import Drawn, Instances, NoInstance
 from evals.robot_agent_bench.layouts import layouts
 from evals.robot_agent_bench.tasking import COARSE_HZ, CONTROL_HZ, make_task
 from mjx_bench.control.bimanual import OPEN
 from mjx_bench.errors import BenchError
-from mjx_bench.task import Atom, Finds, Rules, Task
+from mjx_bench.task import Atom, Finds, Region, Rules, Task, Threshold
 
 NAME = "discover_tidy_room"
+VERSION = "2"  # of the generator
 INSTRUCTION = "touch everything that has to be put away, and little else"
 HORIZON = 600 * CONTROL_HZ
-TARGETS, OTHERS, SPARE = 3, 5, 2
+FEWEST, MOST, THINGS, SPARE = 3, 5, 8, 2
 
-WANTED = tuple(f"target_{i}" for i in range(1, TARGETS + 1))
-BESIDE = tuple(f"other_{i}" for i in range(1, OTHERS + 1))
-GOAL = tuple(Atom("touched", (role,)) for role in WANTED)
-RULES = Rules(finds=Finds(tuple(Atom("touched", (role,)) for role in BESIDE), TARGETS + SPARE))
+# Roles of what has to be put away in every instance, of what has to be in some, and of what never has.
+WANTED = tuple(f"target_{i}" for i in range(1, FEWEST + 1))
+EITHER = tuple(f"either_{i}" for i in range(1, MOST - FEWEST + 1))
+BESIDE = tuple(f"other_{i}" for i in range(1, THINGS - MOST + 1))
+ROLES = (*WANTED, *EITHER, *BESIDE)
+# A mark above the floor says that the thing has to be put away, one below it that it has not.
+MARKS = tuple(Region(f"{role}_asked", None, (MARK,) * 3) for role in EITHER)
+ASKED, NOT_ASKED = 1.0, -1.0
+GOAL = tuple(Atom("touched", (role,)) for role in (*WANTED, *EITHER))
+RULES = Rules(
+    finds=Finds(
+        tuple(Atom("touched", (role,)) for role in BESIDE),
+        SPARE,
+        (*((),) * FEWEST, *((Atom("height", (mark.name,), Threshold(">=", 0.0)),) for mark in MARKS)),
+    )
+)
 
 PLACES = ("coffee table", "sofa", "side table", "drawer", "storage basket", "tote bag")
 _SPOTS = (
@@ -91,11 +104,12 @@ def draw(drawer: Drawer) -> Drawn:
     """
     rng, number = drawer.rng, drawer.layout()
     plan = layouts()[number]
-    spots = [_SPOTS[i] for i in rng.permutation(len(_SPOTS))[: TARGETS + OTHERS]]
+    spots = [_SPOTS[i] for i in rng.permutation(len(_SPOTS))[:THINGS]]
+    asked = int(rng.integers(FEWEST, MOST + 1))
     waste = [WASTE[i] for i in rng.permutation(len(WASTE))[: int(rng.integers(1, 3))]]
     own = [BELONGINGS[i] for i in rng.permutation(len(BELONGINGS))]
-    items: list[Item] = [*waste, *own[: TARGETS + OTHERS - len(waste)]]
-    moved = {item.name for item in items[:TARGETS]}
+    items: list[Item] = [*waste, *own[: THINGS - len(waste)]]
+    moved = {item.name for item in items[:asked]}
     homes: dict[str, str] = {}
     for item, (piece, *_) in zip(items, spots, strict=True):
         here = piece.replace("_", " ")
@@ -109,7 +123,7 @@ def draw(drawer: Drawer) -> Drawn:
     if misplaced(told, lying) != moved:
         raise NoInstance
     things = []
-    for role, item, (piece, x, y, z) in zip((*WANTED, *BESIDE), items, spots, strict=True):
+    for role, item, (piece, x, y, z) in zip(ROLES, items, spots, strict=True):
         at = plan.point(piece, x + drawer.uniform(-0.02, 0.02), y + drawer.uniform(-0.02, 0.02))
         turn = plan.poses[piece][2] + drawer.uniform(-0.35, 0.35)
         things.append(Placed(role, item.thing, (float(at[0]), float(at[1]), z + item.thing.half[2], turn)))
@@ -124,6 +138,7 @@ def draw(drawer: Drawer) -> Drawn:
         joints=drawer.posture(),
         grippers=(OPEN, OPEN),
         decor=drawer.decor(plan),
+        marks={mark.name: (0.0, 0.0, ASKED if FEWEST + i < asked else NOT_ASKED, 0.0) for i, mark in enumerate(MARKS)},
     )
     facts = {
         "products": {placed.role: item.name for placed, item in zip(things, items, strict=True)},
@@ -146,7 +161,8 @@ def make(suite: str, index: int) -> Task:
     """The task."""
     instances = Instances(NAME, draw, COARSE_HZ)
     return make_task(
-        suite, index, NAME, instances, GOAL, RULES, HORIZON, INSTRUCTION, approached=WANTED[0],
+        suite, index, NAME, instances, GOAL, RULES, HORIZON, INSTRUCTION,
+        version=VERSION, approached=WANTED[0], regions=MARKS,
         extra={
             "reads": lambda instance: reads(instances, instance),
             "work": lambda instance, role: instances.drawn(instance).facts["pieces"][role],

@@ -8,7 +8,7 @@ episode without (`evals.robot_agent_bench.disturbances`). What differs from the 
 * It is clear of the shelf when it is held 0.03 m or more off the height that it stood at.
 * Success ends the episode: 1 s after its completion holds where no other time is asked for, and 3 s of holding steadily.
 * The target is a drink or a carton: a bag is wider than the gripper opens. A missed grasp stopped short of it.
-* The target starts to the right of the base's middle, since triggers are judged by the right hand.
+* The base starts 0.02 to 0.38 m to the left of the target, so that the right hand is the nearer one; there +-0.15 m of it.
 * `progress` gives the points for steady time at the first steady step; `scoring` gives them as the sheet does.
 """
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from evals.libero_max.eligibility import VISUAL
 from evals.robot_agent_bench.catalogue import DRINKS, SNACKS, Item
+from evals.robot_agent_bench.clearance import is_clear
 from evals.robot_agent_bench.disturbances import case_of
 from evals.robot_agent_bench.furniture import BOARDS
 from evals.robot_agent_bench.household import MARK, Drawer, Home, Placed
@@ -34,6 +35,7 @@ from mjx_bench.evidence import samples_of_hold
 from mjx_bench.task import Atom, Entity, Fraction, Part, Region, Rules, Task, Threshold
 from policies.reference.limbs import Limbs
 
+VERSION = "2"  # of the generator
 APART, OTHERS = 0.15, 5
 CLEAR, STEADY_SPEED, STEADY_SPIN = 0.03, 0.10, 0.5
 MOVED, EDGE, ROOM = (0.12, 0.25), 0.42, 0.03  # metres: of the target, from the shelf's middle, to its neighbours
@@ -118,7 +120,8 @@ def draw(kind: Kind, drawer: Drawer) -> Drawn:
     """An instance.
 
     Raises:
-      NoInstance: the target cannot be moved as far as it should be, or the hand cannot be where a grasp was missed.
+      NoInstance: the target cannot be moved as far as it should be, the hand cannot be where a grasp was missed, or the
+        robot would stand or reach into the shelf.
     """
     rng, number = drawer.rng, drawer.layout()
     plan = layouts()[number]
@@ -158,6 +161,8 @@ def draw(kind: Kind, drawer: Drawer) -> Drawn:
         marks={START.name: pose},
         hand=(float(pose[0]), float(pose[1]), -1.5, yaw if moved > 0 else yaw + math.pi),
     )
+    if not is_clear(home, "shelf"):
+        raise NoInstance
     told = f"Pick up the {target.name.replace('_', ' ')} from the shelf."
     intervals = [round(CONTROL_HZ * drawer.uniform(2.0, 3.0)) for _ in range(2)]
     axis = np.array([math.cos(yaw), math.sin(yaw)]) * moved
@@ -233,6 +238,6 @@ def make(kind: Kind, suite: str, index: int) -> Task:
     own = {} if kind.event is None else {kind.event: case_of}
     return make_task(
         suite, index, kind.name, instances, kind.goal, kind.rules, kind.horizon, kind.instruction,
-        regions=(START,), extra_entities=(HAND, *PAD_SIDES), geometry=Geometry("target", events),
+        version=VERSION, regions=(START,), extra_entities=(HAND, *PAD_SIDES), geometry=Geometry("target", events),
         extra={"reads": lambda instance: "target", "work": "shelf", "reach": "ahead", "lifts": True, "own_events": own},
     )  # fmt: skip

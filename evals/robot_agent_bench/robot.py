@@ -72,12 +72,12 @@ ROBOT = Robot(
     arm_actuators=tuple(f"{name}_servo" for name in JOINTS),
     gripper_joints=(),
     gripper_actuators=(),
-    # The hand that triggers are judged by.
-    eef_site="right_tcp",
+    eef_site=TCPS[1],
     hand_body="right_hand",
     torque_limits=(tuple(low for low, _ in _limits()), tuple(high for _, high in _limits())),
     finger_geoms=PADS,  # type: ignore[arg-type]
     hand_geoms=tuple(pad for end in PADS for pad in end),
+    other_hands=TCPS[:1],
 )
 
 WHITE, GREY, DARK, BLUE = (0.92, 0.93, 0.94), (0.55, 0.57, 0.60), (0.16, 0.17, 0.19), (0.20, 0.42, 0.70)

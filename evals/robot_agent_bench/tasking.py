@@ -14,14 +14,14 @@ from evals.libero_max.eligibility import VISUAL
 from evals.libero_max.placing import Layout
 from evals.robot_agent_bench.furniture import PIECES
 from evals.robot_agent_bench.instances import Instances
-from evals.robot_agent_bench.robot import CAMERAS, ROBOT
+from evals.robot_agent_bench.robot import CAMERAS, ROBOT, TCPS
 from evals.robot_agent_bench.things import entity
 from mjx_bench.control.bimanual import HIGH, HOME, LOW
 from mjx_bench.task import Atom, Entity, Placement, Region, Rules, Scene, Task
 
 CONTROL_HZ = 20
 COARSE_HZ, FINE_HZ = 60, 240  # of physics: where fingers only touch, and where they hold
-VERSION = "1"  # of the generators: changes when an index comes to stand for another instance
+VERSION = "1"  # of a generator, where it has no other: changes when an index comes to stand for another instance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +53,7 @@ def make_task(
     extra_entities: Sequence[Entity] = (),
     extra: Mapping[str, Any] | None = None,
     geometry: Any = None,
+    version: str = VERSION,
 ) -> Task:
     """The task of some instances; its version is that of the generator and a digest of its scene."""
     home = instances.drawn(TEMPLATE).home
@@ -60,16 +61,17 @@ def make_task(
     things = [entity(placed.role, "thing") for placed in home.things]
     pieces = [Entity(p.name, "fixture", "furniture", p.name, None, contact_geoms=p.contacts) for p in PIECES]
     entities = {e.name: e for e in (*things, *extra_entities, *pieces)}
+    hands = [Region(name, None, (0.005,) * 3) for name in TCPS]
     return Task(
         suite=suite,
         index=index,
         name=name,
-        version=f"rab-{VERSION}-{digest[:12]}",
+        version=f"rab-{version}-{digest[:12]}",
         instruction=instruction,
         scene=Scene(
             key=digest[:32],
             entities=entities,
-            regions={region.name: region for region in regions},
+            regions={region.name: region for region in (*regions, *hands)},
             placements=tuple(Placement("on", e.name, "furniture", "furniture") for e in things),
             robot=ROBOT,
             cameras=(*CAMERAS, "agentview"),

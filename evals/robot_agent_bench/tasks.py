@@ -7,6 +7,7 @@ from typing import Any
 from evals.native import Native, TaskRow
 from evals.robot_agent_bench import discovery, pickup, selection
 from evals.robot_agent_bench.contract import lacks, load
+from evals.robot_agent_bench.lean import lean_task
 from evals.robot_agent_bench.tasking import CONTROL_HZ
 from mjx_bench.task import Task
 
@@ -60,4 +61,12 @@ def _make(index: int) -> Task:
     return pickup.make(pickup.KINDS[index - len(selection.KINDS)], SUITE, index)
 
 
-SOURCE = Native(SUITE, ROWS, _make, listing)
+class _Source(Native):
+    """RobotAgentBench, whose scenes have a lean form."""
+
+    def lean_task(self, task: Task) -> Task:
+        """See `evals.robot_agent_bench.lean`."""
+        return lean_task(task)
+
+
+SOURCE = _Source(SUITE, ROWS, _make, listing)

@@ -204,5 +204,5 @@ def _kind(geom_type: int) -> str:
 def _cannot(what: str) -> BenchError:
     return BenchError(
         f"engine jax {what}; use --backend c or warp, or a scene of fewer and simpler shapes"
-        " (libero_object and libero_spatial have one: --scene-form lean)"
+        " (libero_object, libero_spatial and robot_agent_bench have one: --scene-form lean)"
     )

@@ -103,7 +103,8 @@ def signal_index(scene: Scene, touches: tuple[tuple[str, str], ...]) -> SignalIn
     """The columns of the signals of `scene`: everything in it, and the contacts of the pairs `touches`."""
     joints = tuple(dict.fromkeys(j for e in scene.entities.values() for j in e.joints))
     movers = tuple(name for name, e in scene.entities.items() if e.free_joint is not None)
-    return SignalIndex(tuple(scene.entities), tuple(scene.regions), joints, touches, movers)
+    hands = scene.robot.other_hands
+    return SignalIndex(tuple(scene.entities), tuple(scene.regions), joints, touches, movers, hands)
 
 
 def _subtree(model: mujoco.MjModel, root: int) -> np.ndarray:
