@@ -268,6 +268,18 @@ def test_two_tasks_in_one_dataset(button: Task, tmp_path: Path):
     assert "environment_state" not in dataset.features, "the two have other things about"
 
 
+def test_an_instance_is_shown_with_the_words_it_is_told(button: Task, tmp_path: Path):
+    told = dataclasses.replace(button, load_instruction=lambda row: "press" if row % 2 else "press it")
+    wish = dataclasses.replace(WISH, errors=Errors())
+    collect([told], Reactive(), wish, tmp_path / "told", lanes=3)
+    dataset = open_dataset(tmp_path / "told")
+    assert not check(tmp_path / "told").faults
+    shown = json.loads((tmp_path / "told" / schema.DEMONSTRATIONS).read_text())["tasks"][0]["instances"]
+    words = [dataset.tasks[int(dataset.columns(e)["task_index"][0])] for e in range(3)]
+    assert words == [told.instruction_of(i) for i in shown]
+    assert set(words) == {"press", "press it"}
+
+
 SPOKEN = {
     "pick_place": (
         ["put the red block on the plate"],

@@ -240,6 +240,20 @@ def test_the_benchmarks_structure_classes_are_apart_and_all_appear():
     assert classes[True] | classes[False] == {(count, name) for count, names in odd.CLASSES.items() for name in names}
 
 
+def test_what_is_told_names_the_item_and_in_half_of_the_instances_the_number_of_parcels():
+    boxes, parcels = registry.load_task("roboquest", 3), registry.load_task("roboquest", 4)
+    items = {placed(making.draw(BOX, i))[box_parts.ITEM].thing.kind: boxes.instruction_of(i) for i in range(12)}
+    assert items.keys() == {"tangerine", "tomato", "candle"}
+    assert all(text.startswith(f"take the {kind} out of the wooden chest") for kind, text in items.items())
+    counts = [parcels.instruction_of(i).startswith("there are ") for i in range(180)]
+    assert 60 <= sum(counts) <= 120
+    words = {4: "four", 6: "six", 8: "eight"}
+    for i in range(18):
+        told = parcels.instruction_of(i)
+        count = words[ODD.cells[i % len(ODD.cells)]["parcel_count"]]
+        assert told in (odd.INSTRUCTION, f"there are {count} parcels; {odd.INSTRUCTION}")
+
+
 @pytest.mark.slow
 def test_puzzle_boxes_for_evaluation_are_none_of_those_for_training_and_keep_to_their_place():
     classes: dict[bool, set[tuple[int, str]]] = {True: set(), False: set()}

@@ -58,7 +58,7 @@ class QuestRecipe:
 
     Attributes:
       name: of the task, and what salts its random numbers.
-      instruction: what the policy is told.
+      instruction: what the policy is told, where instances have no words of their own.
       goal: atoms that must hold at the same instant.
       horizon: budget of ticks.
       footprint: what it takes of the work top.
@@ -69,6 +69,7 @@ class QuestRecipe:
       substeps: physics steps a tick.
       program: of the oracle, see `policies.mobile.program`.
       events: that the task can have beside those of light, cameras and looks.
+      tell: what the policy is told in an instance, of the things in it; None for `instruction`.
     """
 
     name: str
@@ -83,6 +84,7 @@ class QuestRecipe:
     substeps: int = 25
     program: Any = None
     events: tuple[str, ...] = ()
+    tell: Callable[[Quest, Sequence[Placed]], str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Drawn:
     quest: Quest
     placed: list[Placed]
     start: tuple[float, float, float]
+    told: str
 
 
 class QuestInstances(making.Instances[Drawn, QuestInstance]):
@@ -131,6 +134,10 @@ class QuestInstances(making.Instances[Drawn, QuestInstance]):
     def drawn(self, index: int) -> Drawn:
         """See `evals.instances.Instances.drawn`."""
         return draw(self._recipe, index)
+
+    def told(self, index: int) -> str:
+        """What the policy is told."""
+        return self.drawn(index).told
 
     def build(self, drawn: Drawn) -> mujoco.MjSpec:
         """See `evals.instances.Instances.build`."""
@@ -167,7 +174,8 @@ def draw(recipe: QuestRecipe, index: int) -> Drawn:
             start = where.start if recipe.start is None else recipe.start(quest, placed)
         except NoRoom:
             continue
-        return Drawn(quest, placed, start)
+        told = recipe.instruction if recipe.tell is None else recipe.tell(quest, placed)
+        return Drawn(quest, placed, start, told)
     raise BenchError(f"{recipe.name}: no room for the things of instance {index} in {DRAWS} draws")
 
 

@@ -126,6 +126,12 @@ def _draw(q: Quest) -> list[Placed]:
     ]
 
 
+def _tell(q: Quest, placed: Sequence[Placed]) -> str:
+    """With the number of parcels in half of the instances."""
+    count = {4: "four", 6: "six", 8: "eight"}[q.cell["parcel_count"]]
+    return f"there are {count} parcels; {INSTRUCTION}" if q.wording.rng.integers(2) else INSTRUCTION
+
+
 def draw_masses(q: Quest, count: int) -> list[float]:
     """Masses of `count` parcels, kilograms, the odd ones first."""
     allowed = [c for c in CLASSES[count] if (c in HELD_OUT[count]) is q.held_out]
@@ -241,6 +247,7 @@ RULES = Rules(
 RECIPE = QuestRecipe(
     name=NAME,
     instruction=INSTRUCTION,
+    tell=_tell,
     goal=GOAL,
     horizon=HORIZON,
     footprint=FOOTPRINT,

@@ -13,12 +13,12 @@ bolt 1 back. Measures, forces, thresholds, stages and held-out classes are the b
   contact with hand or fingers: the arm's links do not collide.
 * Tests of an instant see poses and contacts as the last physics step of a tick found them. "Ever" is read every 20 ticks,
   from the 20th on, and at the end.
-* The instruction names no item: it is the same in all instances.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from evals.roboquest.constant import Constant
 from evals.roboquest.instances import Quest, QuestRecipe
@@ -56,7 +56,7 @@ from mjx_bench.task import Atom, Fraction, Noted, Part, Rules, Threshold
 NAME = "puzzle_box"
 VERSION = "1"  # of the generator: changes when an index comes to stand for another instance
 INSTRUCTION = (
-    "take what is in the wooden chest and stand it in the tray: the lid slides aside once the bolts with round black handles"
+    "take {} out of the wooden chest and stand it in the tray: the lid slides aside once the bolts with round black handles"
     " that lock it are out, in any order that works; let go of everything, then press the red button once"
 )
 FOOTPRINT = Footprint(1.20, 0.66)
@@ -70,16 +70,22 @@ OUT = 0.30  # metres from its start at which the item is out
 FALLEN = 0.05  # metres below the work top at which something has left it
 SAMPLE = 20  # ticks between looks for what has ever been
 KINDS = (
-    # Name, colour, least and most radius, least and most height, candle.
-    ("orange", (0.024, 0.031), (0.042, 0.056), False),
-    ("orange", (0.028, 0.032), (0.050, 0.062), False),
-    ("red", (0.026, 0.032), (0.040, 0.054), False),
-    ("white", (0.020, 0.028), (0.048, 0.062), True),
+    # What it is, colour, least and most radius, least and most height.
+    ("tangerine", "orange", (0.024, 0.031), (0.042, 0.056)),
+    ("tangerine", "orange", (0.028, 0.032), (0.050, 0.062)),
+    ("tomato", "red", (0.026, 0.032), (0.040, 0.054)),
+    ("candle", "white", (0.020, 0.028), (0.048, 0.062)),
 )
 _LAYOUTS, _POSES = 300, 200  # tries
 
 SUBMIT = Submit("submit", (0.85, 0.08, 0.08))
 LENGTH = Constant("chain_length", (0, 0, 0))
+
+
+def _tell(q: Quest, placed: Sequence[Placed]) -> str:
+    item = placed[0].thing
+    assert isinstance(item, Item)
+    return INSTRUCTION.format(f"the {item.kind}")
 
 
 def _draw(q: Quest) -> list[Placed]:
@@ -89,10 +95,10 @@ def _draw(q: Quest) -> list[Placed]:
     decoys = int(q.structure.rng.integers(3))
     layout = _layout(q, lid, chain, cover, decoys)
     spot, yaw = _pose(q, layout)
-    name, radii, heights, candle = KINDS[int(q.structure.rng.integers(len(KINDS)))]
+    kind, name, radii, heights = KINDS[int(q.structure.rng.integers(len(KINDS)))]
     size = q.structure.between(*radii), q.structure.between(*heights)
     colour = q.materials.colour(name)
-    item = Item(ITEM, colour, q.materials.between(400.0, 700.0), size=size, candle=candle)
+    item = Item(ITEM, colour, q.materials.between(400.0, 700.0), size=size, kind=kind)
     wood, handles = int(q.materials.rng.integers(len(WOODS))), int(q.materials.rng.integers(len(BLACKS)))
     chest = Chest(CHEST, WOODS[wood][0], layout, size[1], wood, handles)
     tray = Tray(TRAY, q.materials.colour(("teal", "grey", "white")[int(q.materials.rng.integers(3))]))
@@ -170,7 +176,8 @@ RULES = Rules(
 )
 RECIPE = QuestRecipe(
     name=NAME,
-    instruction=INSTRUCTION,
+    instruction=INSTRUCTION.format("what is inside"),
+    tell=_tell,
     goal=GOAL,
     horizon=HORIZON,
     footprint=FOOTPRINT,

@@ -85,11 +85,11 @@ class Item(Loose):
 
     Attributes:
       size: radius and height, metres.
-      candle: whether it is a candle, and no fruit.
+      kind: what it is: a tangerine, a tomato or a candle.
     """
 
     size: tuple[float, float] = (0.030, 0.055)
-    candle: bool = False
+    kind: str = "tangerine"
 
     category = "item"
 
@@ -114,10 +114,10 @@ class Item(Loose):
     def _geoms(self, body: Any) -> None:
         self._free(body)
         r, h = self.size
-        round_, straight = ([r, r, h / 2], [0.004, 0.004]) if not self.candle else ([0.004] * 3, [r, h / 2])
+        round_, straight = ([r, r, h / 2], [0.004, 0.004]) if self.kind != "candle" else ([0.004] * 3, [r, h / 2])
         visual(body, "ellipsoid", round_, self.colour, name=f"{self.name}_round")
         visual(body, "cylinder", straight, self.colour, name=f"{self.name}_straight")
-        top = (0.25, 0.42, 0.16) if not self.candle else (0.15, 0.14, 0.13)
+        top = (0.25, 0.42, 0.16) if self.kind != "candle" else (0.15, 0.14, 0.13)
         visual(body, "cylinder", [0.003, 0.004], top, name=f"{self.name}_stem", pos=[0, 0, h / 2 + 0.001])
         mass = self.density * math.pi * r * r * h
         contact(body, "box", self.half, "whole", mass=mass, name=f"{self.name}_body", friction=[2.0, 0.005, 0.0001])

@@ -94,6 +94,7 @@ def quest_task(recipe: QuestRecipe, suite: str, index: int, version: str) -> Tas
         load_init_states=lambda: instances,
         load_reset=functools.partial(_reset, instances),
         load_fields=instances.fields,
+        load_instruction=None if recipe.tell is None else instances.told,
         extra={"instances": instances, "geometry": Geometry(recipe, instances), "program": recipe.program},
         rules=recipe.rules,
         action_modes=("mobile_osc",),

@@ -29,8 +29,7 @@ def assemble(out: Path, tasks: Sequence[Task], plan: Mapping[str, Any], staging:
     """
     texts: dict[str, dict[str, int]] = {"stage": {}, "subtask": {}}
     rows: list[dict[str, Any]] = []
-    parts: list[tuple[Task, Path]] = []
-    instructions = list(dict.fromkeys(task.instruction for task in tasks))
+    parts: list[tuple[Task, Path, str]] = []
     same_world = len({tuple(task.scene.entities) for task in tasks}) == 1
     for task in tasks:
         done = staging.done(task)
@@ -47,13 +46,14 @@ def assemble(out: Path, tasks: Sequence[Task], plan: Mapping[str, Any], staging:
         )
         allowed = range(*plan["training_instances"])
         assert all(i in allowed for i in rows[-1]["instances"]), "only instances for training are run"
-        parts += [(task, path) for _, path in shown]
+        parts += [(task, path, task.instruction_of(i)) for i, path in shown]
         for _, path in shown:
             own = json.loads((path / EPISODE).read_text())["texts"]
             for name, known in texts.items():
                 for text in own[name]:
                     known.setdefault(text, len(known))
     found = {**plan, "tasks": rows}
+    instructions = list(dict.fromkeys(told for *_, told in parts))
     robot = embodiment_of(tasks)
     features = _features(tasks[0], plan, robot, same_world)
     about = About(
@@ -69,7 +69,9 @@ def assemble(out: Path, tasks: Sequence[Task], plan: Mapping[str, Any], staging:
     )
     made = out / ".whole"
     shutil.rmtree(made, ignore_errors=True)
-    write_dataset(made, about, (_part(path, task, features, instructions, texts) for task, path in parts))
+    write_dataset(
+        made, about, (_part(path, task, features, instructions.index(told), told, texts) for task, path, told in parts)
+    )
     for name in ("data", "videos", "meta"):
         shutil.rmtree(out / name, ignore_errors=True)
         (made / name).rename(out / name)
@@ -78,7 +80,7 @@ def assemble(out: Path, tasks: Sequence[Task], plan: Mapping[str, Any], staging:
 
 
 def _part(
-    folder: Path, task: Task, features: dict[str, Feature], instructions: list[str], texts: dict[str, dict[str, int]]
+    folder: Path, task: Task, features: dict[str, Feature], number: int, told: str, texts: dict[str, dict[str, int]]
 ) -> Part:
     about = json.loads((folder / EPISODE).read_text())
     with np.load(folder / COLUMNS, allow_pickle=False) as stored:
@@ -86,10 +88,10 @@ def _part(
     for name, known in texts.items():
         numbers = np.array([known[text] for text in about["texts"][name]])
         columns[f"{name}_index"] = numbers[columns[f"{name}_index"]]
-    columns["task_index"] = np.full(about["frames"], instructions.index(task.instruction))
+    columns["task_index"] = np.full(about["frames"], number)
     films = {name: (folder / f"{name}.mp4", 0.0) for name, f in features.items() if f.visual}
     extra = {"task": task.name, "instance": about["instance"]}
-    return Part(columns, films, stats.from_json(about["stats"]), (task.instruction,), extra)
+    return Part(columns, films, stats.from_json(about["stats"]), (told,), extra)
 
 
 def _features(task: Task, plan: Mapping[str, Any], robot: Embodiment, same_world: bool) -> dict[str, Feature]:
