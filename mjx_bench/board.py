@@ -24,6 +24,8 @@ _BACKGROUND, _PANEL, _TEXT, _DIM = "#14171c", "#20252d", "#eef1f5", "#9aa4b2"
 _COLOUR = {Arm.BASE: "#56b4e9", Arm.DYNAMIC: "#f0a030"}  # after Okabe and Ito: told apart by the colour-blind
 _EVENT, _GOOD, _BAD = "#ffdd55", "#4fd08a", "#ff7a7a"
 
+_HEADING, _SMALL_HEADING, _LINE = 16, 12, 16  # points of what is told, and of what takes several lines; of a line
+
 # Steps that the event is announced for, at least: half a second at LIBERO's 20 Hz.
 _ANNOUNCED = 10
 
@@ -39,6 +41,7 @@ class Board:
 
     Attributes:
       width: pixels of a frame; a column an arm.
+      height: pixels; `HEIGHT`, and more where what the policy is told takes more than a line.
     """
 
     def __init__(self, footage: Footage, cameras: tuple[str, ...]) -> None:
@@ -46,6 +49,9 @@ class Board:
         self._cameras = cameras
         self.width = _PAD + len(footage.arms) * (LARGE + _PAD)
         self._fonts: dict[tuple[int, bool], Any] = {}
+        self._told, self._size = self._wrapped(footage.task.instruction_of(footage.case.init_state_index))
+        self._more = _LINE * (len(self._told) - 1)
+        self.height = HEIGHT + self._more
         self._plain = self._background()
 
     def draw(self, step: int, pictures: Pictures) -> Image.Image:
@@ -56,7 +62,7 @@ class Board:
           pictures: of each arm from each camera, uint8 [height, width, 3].
 
         Returns:
-          RGB, `HEIGHT` by `width`.
+          RGB, `height` by `width`.
         """
         canvas = self._plain.copy()
         draw = ImageDraw.Draw(canvas)
@@ -64,7 +70,7 @@ class Board:
             x = _PAD + i * (LARGE + _PAD)
             self._arm(canvas, draw, arm, step, x, pictures[arm])
         self._cursor(draw, step)
-        return canvas
+        return self._headed(canvas) if self._more else canvas
 
     def _background(self) -> Image.Image:
         """Everything that stays: the heading and the timeline."""
@@ -73,7 +79,8 @@ class Board:
         draw = ImageDraw.Draw(canvas)
         case = f.case
         room = self.width - 2 * _PAD
-        self._text(draw, (_PAD, 9), f.task.instruction_of(case.init_state_index), 16, bold=True, width=room)
+        if not self._more:
+            self._text(draw, (_PAD, 9), self._told[0], self._size, bold=True, width=room)
         where = f"{case.task_suite_name} {case.task_index}, initial state {case.init_state_index}"
         if Arm.DYNAMIC in f.arms:
             where = f.arms[Arm.DYNAMIC].record.change_type.replace("_", " ") + f" · {where}"
@@ -84,6 +91,30 @@ class Board:
             # The cursor's time stands below the rows, so the event's name stands above them.
             self._text(draw, (self._x(f.event_step), min(_ROWS.values()) - 20), "event", 12, _EVENT, anchor="mm")
         return canvas
+
+    def _headed(self, canvas: Image.Image) -> Image.Image:
+        """The frame below all lines of what the policy is told."""
+        whole = Image.new("RGB", (self.width, self.height), _BACKGROUND)
+        whole.paste(canvas, (0, self._more))
+        draw = ImageDraw.Draw(whole)
+        for i, line in enumerate(self._told):
+            self._text(draw, (_PAD, 9 + _LINE * i), line, self._size, bold=True)
+        return whole
+
+    def _wrapped(self, text: str) -> tuple[list[str], int]:
+        """A heading, and the size of its letters: one line of large ones where that has room, else what small ones take."""
+        measure, room = ImageDraw.Draw(Image.new("RGB", (1, 1))).textlength, self.width - 2 * _PAD
+        text = " ".join(text.split())
+        if measure(text, self._font(_HEADING, True)) <= room:
+            return [text], _HEADING
+        lines, font = [""], self._font(_SMALL_HEADING, True)
+        for word in text.split():
+            longer = f"{lines[-1]} {word}".lstrip()
+            if lines[-1] and measure(longer, font) > room:
+                lines.append(word)
+            else:
+                lines[-1] = longer
+        return lines, _SMALL_HEADING
 
     def _arm(
         self,

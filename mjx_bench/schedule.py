@@ -154,8 +154,8 @@ def check_actions(spec: PolicySpec, tasks: Sequence[Task]) -> None:
     for task in tasks:
         if action_mode_for(spec.action_mode, task) not in task.action_modes:
             raise BenchError(
-                f"policy {spec.name!r} gives {spec.action_mode} actions, and {task.suite} task {task.index} takes"
-                f" {' or '.join(task.action_modes)}; choose a policy made for it, or scripted.oracle"
+                f"policy {spec.name!r} gives {spec.action_mode} actions, and {task.suite}/{task.name} takes"
+                f" {' or '.join(task.action_modes)}; choose a policy whose spec has that action_mode, or scripted.oracle"
             )
 
 

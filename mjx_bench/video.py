@@ -200,7 +200,7 @@ def _make(
     steps = range(footage.end + 1) if film else sorted(set(stills.values()))
     with contextlib.ExitStack() as files:
         hz = footage.task.control_hz
-        add = files.enter_context(video_file(film, hz, mark, drawn.width)) if film else _no_film
+        add = files.enter_context(video_file(film, hz, mark, (drawn.width, drawn.height))) if film else _no_film
         said = time.monotonic()
         for i, (step, shown) in enumerate(shoot(footage, pictures, steps)):
             if time.monotonic() - said >= _SAY_EVERY_S:
@@ -283,7 +283,9 @@ def is_still(path: Path, mark: str) -> bool:
 
 
 @contextlib.contextmanager
-def video_file(path: Path, fps: int, mark: str, width: int = board.WIDTH) -> Iterator[Callable[[Image.Image], None]]:
+def video_file(
+    path: Path, fps: int, mark: str, size: tuple[int, int] = (board.WIDTH, board.HEIGHT)
+) -> Iterator[Callable[[Image.Image], None]]:
     """An MP4 in the making (H.264, 4:2:0, index in front, as browsers need it); call what is yielded with each frame."""
     with (
         whole_file(path) as part,
@@ -292,7 +294,7 @@ def video_file(path: Path, fps: int, mark: str, width: int = board.WIDTH) -> Ite
         container.metadata["comment"] = mark
         stream = container.add_stream(CODEC, rate=fps, options={"crf": "20", "preset": "fast"})
         assert isinstance(stream, av.VideoStream)
-        stream.width, stream.height, stream.pix_fmt = width, board.HEIGHT, "yuv420p"
+        (stream.width, stream.height), stream.pix_fmt = size, "yuv420p"
         context = stream.codec_context
         context.colorspace = context.color_primaries = context.color_trc = _BT709
         context.gop_size = 2 * fps  # a key frame every two seconds, to jump to

@@ -21,7 +21,7 @@ class RunOptions:
 
     policy: str
     """scripted.reactive, scripted.open_loop, scripted.oracle, zero, random, replay:DIR, seeing:NAME, pi05:DIR (a
-    checkpoint), ws://host:port (a policy server), libero_max:NAME (one of these two, with LIBERO-MAX's noise), or
+    checkpoint), ws://host:port (a policy server), libero_max:NAME (pi05:DIR or ws://host:port, with LIBERO-MAX's noise), or
     module:factory (your own)."""
     random_weights: bool = False
     """Of a policy that is named by its configuration (pi05_tiny): random weights, always the same, for trying things out."""

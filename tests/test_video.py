@@ -323,6 +323,28 @@ def test_events_in_words(event, said):
     assert board.describe_event(event) == said
 
 
+def test_a_long_instruction_is_written_out_in_lines(folder):
+    done = load_run(folder)
+    case = next(c for c in Manifest.read(done.manifest, "manifest").cases if c.case_id == LIT)
+    footage = film_pair(done, case, short_task(case))
+    grey = {arm: {"agentview": np.full((8, 8, 3), 128, np.uint8)} for arm in Arm}
+    lines = 3 * " ".join(f"word{i}" for i in range(20)).split()
+
+    def drawn(told: str) -> Image.Image:
+        task = dataclasses.replace(footage.task, load_instruction=lambda row: told)
+        return board.Board(dataclasses.replace(footage, task=task), ("agentview",)).draw(0, grey)
+
+    short, long = drawn("lift"), drawn(" ".join(lines))
+    assert short.size == (board.WIDTH, board.HEIGHT)
+    more = long.height - board.HEIGHT
+    assert long.width == board.WIDTH
+    assert more > 0
+    assert more % 2 == 0, "as H.264 needs"
+    below = np.asarray(short)[31:], np.asarray(long)[31 + more :]
+    np.testing.assert_array_equal(*below)
+    assert not np.array_equal(np.asarray(long)[:31], np.asarray(short)[:31])
+
+
 def gl() -> str:
     try:
         return choose("gl")[0]

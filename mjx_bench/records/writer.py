@@ -109,7 +109,8 @@ class RunWriter:
         used = max((r.offset + r.nbytes for record in self.records for r in record.arrays.values()), default=0)
         if self._data.seek(0, os.SEEK_END) < used:
             raise BenchError(
-                f"{self.directory / 'arrays.bin'}: shorter than the {used} bytes that records.jsonl points at"
+                f"{self.directory / 'arrays.bin'}: shorter than the {used} bytes that records.jsonl points at;"
+                " restore it, or use another folder"
             )
         self._lines.truncate(size)
         self._data.truncate(used)
