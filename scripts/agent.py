@@ -54,6 +54,7 @@ def run(options: AgentRun, emit: Emit) -> int:
 
     from evals import registry
     from evals.toolsets import toolset_of
+    from mjx_bench.agents.harness import with_programs
     from mjx_bench.agents.run import AgentSettings, run_agent
     from mjx_bench.cases import evaluation
     from policies.agents import registry as agents
@@ -62,12 +63,13 @@ def run(options: AgentRun, emit: Emit) -> int:
 
     suites = shared.plain_suites([options.suite])
     (which,) = tasks_of(suites, [options.task])
-    agent = agents.make(options.agent)
+    agent = agents.make(options.agent, plays=not options.dry_run)
     registry.build([which], seeds=(chosen.POLICY_SEED,), workers=chosen.BUILDERS, progress=note)
     task = registry.load_task(*which, seeds=(chosen.POLICY_SEED,))
     manifest = evaluation([task], options.instances, chosen.POLICY_SEED)
     if options.dry_run:
-        return _say(task, toolset_of(task), options, emit)
+        toolset = toolset_of(task)
+        return _say(task, with_programs(toolset, task) if agent.spec.code else toolset, options, emit)
     if agent.spec.privileged:
         note(f"agent {agent.spec.name} reads the simulator's state, which no benchmark lets an agent do")
     with ArmProgress() as progress:
@@ -101,7 +103,7 @@ def _say(task: Task, toolset: Toolset, options: AgentRun, emit: Emit) -> int:
         emit(found)
         return 0
     out = console()
-    out.print(found["brief"])
+    out.print(found["brief"], markup=False)
     for tool in toolset.tools:
         out.print(f"  {tool.name}({', '.join(tool.params)}): {tool.about}", markup=False)
     out.print(

@@ -23,6 +23,8 @@ RUN = ["agent", "--suite", "robotworld", "--task", "drone_payload_hover"]
     [
         ([*RUN, "--agent", "scriptd"], "unknown agent 'scriptd'; did you mean scripted"),
         ([*RUN, "--agent", "openai:"], "agent 'openai' needs a model"),
+        ([*RUN, "--agent", "openai: "], "agent 'openai' needs a model"),
+        ([*RUN, "--agent", "openai:", "--dry-run"], "agent 'openai' needs a model"),
         ([*RUN, "--agent", "openai:tiny"], "set OPENAI_API_KEY"),
         ([*RUN, "--agent", "code:/nowhere.py"], "cannot read the program"),
         ([*RUN, "--agent", "json:loads"], "give module:factory"),
@@ -51,6 +53,67 @@ def test_what_would_be_given(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "wait(gripper, ticks): Hold arm and base." in text
     assert "at most 40000 control steps" in text
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("agent", ["openai:tiny", "code:{tmp}/rise.py"])
+def test_what_would_be_given_asks_no_server_and_names_code_control(
+    agent: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "rise.py").write_text("def act(observation, memory, step, left):\n    return [0.2] * 4\n")
+    args = [*RUN, "--agent", agent.format(tmp=tmp_path), "--dry-run", "--json", "--out", str(tmp_path / "out")]
+    assert cli.main(args) == 0
+    tools = [tool["name"] for tool in json.loads(capfd.readouterr().out)["tools"]]
+    assert tools == ["observe", "apply_action", *(["run_program"] if agent.startswith("code") else [])]
+    assert not (tmp_path / "out").exists()
+
+
+OWN = """
+from mjx_bench.agent import AgentSpec, Reply, ToolCall
+
+class Own:
+    def __init__(self, **spec):
+        self.spec = AgentSpec(**({"name": "own"} | spec))
+
+    def init(self, task, tools, seed):
+        return 0
+
+    def reply(self, carry, turn):
+        return Reply((ToolCall("1", None, {}),)), carry
+
+class Half:
+    spec = AgentSpec("half")
+    reply = None
+
+def no_name(): return Own(name=None)
+def sees_much(): return Own(sees="much")
+def no_json(): return Own(settings={"temperature": float("nan")})
+def leaves(): raise SystemExit(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [
+        ("Own", "agent 'own' gave Reply.calls[0].name = None; expected text"),
+        ("Half", "expected the members of mjx_bench.agent.Agent"),
+        ("no_name", "agent 'own_agent:no_name': its spec has the name None; expected text"),
+        ("sees_much", "its spec has sees = 'much'; expected True or False"),
+        ("no_json", "settings of its spec cannot be recorded"),
+        ("leaves", "agent 'own_agent:leaves': SystemExit: 3"),
+    ],
+)
+def test_an_agent_that_breaks_the_contract_is_one_line(
+    factory: str, told: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "own_agent.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert cli.main([*RUN, "--agent", f"own_agent:{factory}", "--out", str(tmp_path / "out")]) == 2
+    error = capfd.readouterr().err
+    assert told in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "out" / "agent").exists()
 
 
 PATIENT = """

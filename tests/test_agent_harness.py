@@ -6,6 +6,9 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +17,10 @@ from evals import registry
 from evals.roboquest.tools import REJECTION
 from evals.robotworld.budget import CONSECUTIVE
 from evals.toolsets import toolset_of
-from mjx_bench.agent import Picture, Reply, ToolCall, Turn
+from mjx_bench.agent import AgentFault, Picture, Reply, ToolCall, Turn
 from mjx_bench.agents.harness import AGAIN
 from mjx_bench.agents.lane import Lane
+from mjx_bench.agents.transcript import read_calls
 from mjx_bench.budgets import Decisions
 from mjx_bench.tools import BadCall, Motion, Recall, Told, Tool
 from tests.agent_plays import DRONE, HALF, ROOM, Says, call, play
@@ -164,6 +168,84 @@ def test_an_agent_that_raises_voids_its_own_episode(room: Lane):
 
     play(room, Says(call("wait", {"ticks": 1}), fails))
     assert (room.episode.verdict, room.episode.reason) == ("void", "agent raised RuntimeError: no idea")
+
+
+class Wordless:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+    __str__ = __repr__
+
+
+WAIT = ToolCall("c", "wait", {"ticks": 1})
+# What an agent's reply is (with its carry, unless it is given as it is), and what is said of it.
+BROKEN: dict[str, tuple[Any, str]] = {
+    "nothing": (Reply, "returned <class 'mjx_bench.agent.Reply'>; expected a pair (Reply, carry)"),
+    "no carry": ((Reply(),), "expected a pair (Reply, carry)"),
+    "no reply": ((None, 0), "returned as its reply None; expected a Reply"),
+    "calls None": (Reply(None), "gave Reply.calls = None; expected a tuple of ToolCall"),  # type: ignore[arg-type]
+    "one call": (Reply(WAIT), "gave Reply.calls = ToolCall(id='c', name='wait'"),  # type: ignore[arg-type]
+    "a call as a dict": (Reply(({"name": "wait"},)), "gave Reply.calls[0] = {'name': 'wait'}; expected a ToolCall"),  # type: ignore[arg-type]
+    "text None": (Reply(text=None), "gave Reply.text = None; expected text"),  # type: ignore[arg-type]
+    "ending": (Reply(ending="stop"), "gave Reply.ending = 'stop'; expected one of '', 'refused', 'cut_off'"),  # type: ignore[arg-type]
+    "ending list": (Reply(ending=[]), "gave Reply.ending = []; expected one of"),  # type: ignore[arg-type]
+    "usage None": (Reply(usage=None), "gave Reply.usage = None; expected a mapping"),  # type: ignore[arg-type]
+    "usage text": (Reply(usage={"input": "7"}), "gave Reply.usage['input'] = '7'; expected a finite number"),  # type: ignore[dict-item]
+    "usage NaN": (Reply(usage={"input": math.nan}), "gave Reply.usage['input'] = nan; expected a finite number"),
+    "usage below 0": (Reply(usage={"input": -1}), "gave Reply.usage['input'] = -1; expected a finite number"),
+    "usage huge": (Reply(usage={"input": 10**5000}), "gave Reply.usage['input'] = a int; expected a finite number"),
+    "usage by number": (Reply(usage={1: 1}), "gave Reply.usage with the name 1; expected text"),  # type: ignore[dict-item]
+    "extra": (Reply(extra=[1]), "gave Reply.extra = [1]; expected a mapping"),  # type: ignore[arg-type]
+    **{
+        f"{field} {type(value).__name__}": (
+            Reply((WAIT, dataclasses.replace(WAIT, **{field: value}))),
+            f"gave Reply.calls[1].{field} = {value!r}; expected text",
+        )
+        for field, values in {"id": (None, 3, ["c"]), "name": (None, b"wait", ["wait"]), "raw": (b"{}", {})}.items()
+        for value in values
+    },
+    "a name without words": (
+        Reply((dataclasses.replace(WAIT, name=Wordless()),)),  # type: ignore[arg-type]
+        "gave Reply.calls[0].name = a Wordless; expected text",
+    ),
+    "arguments without words": (
+        Reply((ToolCall("c", "wait", {"ticks": Wordless()}),)),
+        "gave Reply.calls[0].arguments that cannot be kept (RuntimeError); expected JSON data",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_reply_that_is_none_stops_the_run_by_a_line_that_names_its_agent(room: Lane, case: str):
+    given, told = BROKEN[case]
+
+    class Breaks(Says):
+        def reply(self, carry: int, turn: Turn) -> Any:
+            return given if not isinstance(given, Reply) else (given, carry)
+
+    with pytest.raises(AgentFault) as fault:
+        play(room, Breaks())
+    said = str(fault.value)
+    assert said.startswith("agent 'says' ")
+    assert told in said
+    assert "\n" not in said
+    assert len(said) < 250
+    assert (room.episode.verdict, room.episode.step) == (None, 0), "nothing of it is carried out, nothing is scored"
+
+
+def test_arguments_that_are_deeper_than_a_transcript_are_a_bad_call(room: Lane, tmp_path: Path):
+    deep: list[Any] = []
+    for _ in range(900):  # a server's JSON may be so deep
+        deep = [deep]
+    circle: dict[str, Any] = {}
+    circle["circle"] = circle
+    bad = [ToolCall("c", "wait", {"ticks": value}) for value in (deep, circle)] + [ToolCall("c", "wait", deep)]
+    played = play(room, Says(*(Reply((c,)) for c in bad), call("wait", MappingProxyType({"ticks": 1})), STOP))
+    assert [f["accepted"] for f in played.feedback()] == [False, False, False, True, True]
+    played.transcript.write(tmp_path)
+    kept = [call[1] for call in read_calls(tmp_path, "case") or ()]
+    assert "more than 16 deep" in json.dumps(kept[0])
+    assert kept[3] == {"ticks": 1}
 
 
 def test_a_fault_of_a_tool_voids_and_tells_its_agent_nothing(room: Lane):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import types
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,52 @@ def test_a_run_goes_on_and_comes_out_the_same(played: Path, tmp_path: Path):
 def test_other_rules_do_not_finish_what_was_begun(played: Path):
     with pytest.raises(BenchError, match=r"settings\.agent\.privileged"):
         go(played, Says(*FOUR, privileged=True))
+
+
+class Named(Says):
+    """An agent of another name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Reply(ending="refused"))
+        self.spec = dataclasses.replace(self.spec, name=name)
+
+
+@pytest.mark.parametrize(
+    ("was", "told"),
+    [
+        ("scripted", "give --agent scripted to continue"),
+        ("openai:tiny", "give --agent openai:tiny to continue"),
+        ("says", "give the --agent that is named 'says' to continue"),
+    ],
+)
+def test_another_agent_is_told_which_one_goes_on(was: str, told: str, tmp_path: Path):
+    go(tmp_path, Named(was))
+    with pytest.raises(BenchError, match=rf"settings\.policy = 'agent:{was}', now it is 'agent:other'; {told}"):
+        go(tmp_path, Named("other"))
+
+
+def test_a_folder_of_policies_is_none_of_agents_and_the_other_way_round(played: Path, tmp_path: Path):
+    settings = RunSettings(policy="zero", lanes=1, query_interval=1, threads=1, backend="c")
+    short = dataclasses.replace(DRONE, horizon=2)
+
+    def evaluate(out: Path) -> None:
+        run_pairs(CASES, settings, out, load_task=lambda case: short, policy=Oracle())
+
+    with pytest.raises(
+        BenchError, match=r"episodes of the agent 'says' .*, now it is the policy 'zero' .*; give another --out"
+    ):
+        evaluate(played)
+    evaluate(tmp_path)
+    with pytest.raises(
+        BenchError, match=r"episodes of the policy 'zero' .*, now it is the agent 'says' .*; give another --out"
+    ):
+        go(tmp_path, Says(*FOUR))
+
+
+def test_an_agent_whose_class_has_no_file_is_recorded_too(tmp_path: Path):
+    says = Says(Reply(ending="refused"))
+    agent = types.SimpleNamespace(spec=says.spec, init=says.init, reply=says.reply)
+    assert [r.reason for r in go(tmp_path, agent)] == ["provider_refusal"] * 2
 
 
 @pytest.mark.parametrize("task", [DRONE, robotworld("quadruped_push_recovery")], ids=["flies", "walks"])

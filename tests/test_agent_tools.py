@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 
 from evals import registry
 from evals.robotworld.contract import contract
+from evals.robotworld.go2 import POSTURE
 from evals.robotworld.juggle import ANCHOR
-from evals.servo import rotation_to, turned_by, wxyz, xyzw
+from evals.robotworld.tools import FAR
+from evals.servo import addresses, rotation_to, turned_by, wxyz, xyzw
 from evals.toolsets import toolset_of
 from mjx_bench.agent import Reply, Turn
 from mjx_bench.agents.lane import Lane
@@ -31,7 +34,7 @@ END = Reply(ending="refused")
 
 
 def state(turn: Turn) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(turn.messages[-1].text.partition(": ")[2])
+    found: dict[str, Any] = json.loads(turn.messages[-1].text.splitlines()[0].partition(": ")[2])
     return found
 
 
@@ -139,6 +142,75 @@ def test_a_quadruped_is_told_of_itself_in_its_own_axes_and_where_the_goal_is():
     away, goal = np.array(told["goal_offset_m"]), list(task.scene.entities).index("goal")
     way = [math.cos(yaw) * away[0] - math.sin(yaw) * away[1], math.sin(yaw) * away[0] + math.cos(yaw) * away[1]]
     assert np.allclose(obs.qpos[0, :2] + way, obs.entity_pos[0, goal, :2], atol=2e-4)
+    # The two orders that the brief tells of.
+    legs, parts = ("FL", "FR", "RL", "RR"), ("hip", "thigh", "calf")
+    assert list(addresses(task))[1:] == [f"{leg}_{part}_joint" for leg in legs for part in parts]
+    assert list(task.scene.robot.arm_actuators) == [f"{leg}_{part}" for part in parts for leg in legs]
+    offsets = [0.125] * 6 + [-0.125] * 6
+    assert np.allclose(told["targets_told"], np.add(POSTURE, offsets), atol=1e-4)
+
+
+ROWS = registry.task_table("robotworld")
+
+
+@pytest.mark.parametrize("index", [row["index"] for row in ROWS], ids=[row["name"] for row in ROWS])
+def test_the_brief_names_what_a_packet_holds_and_tells_of_what_runs(index: int):
+    task = registry.load_task("robotworld", index)
+    toolset = toolset_of(task)
+    with Lane(task, "c") as lane:
+        play(lane, agent := Says(END))
+    assert re.findall(r"^- (\w+): .", toolset.brief, re.M) == list(state(agent.turns[0]))
+    assert all(f"{camera} (" in toolset.brief for camera in toolset.cameras)
+    steps = "one step" if task.substeps == 1 else f"{task.substeps} steps"
+    assert f"A control step is 1/{task.control_hz} s, {steps} of physics" in toolset.brief
+    assert f"the episode has {task.horizon} control steps" in toolset.brief
+    # Of the benchmark's robots and sensors, not of ours.
+    given = toolset.brief + json.dumps([tool.schema() for tool in toolset.tools])
+    assert not re.findall("robotiq|droid|noise|flange|robot root|source|MuSHR|640x360", given, re.I)
+
+
+@pytest.mark.parametrize(("name", "back"), [("rw-courtyard", 0.0), ("rw-reverse-bay", -60.0)])
+def test_a_car_is_told_of_its_commands_what_they_do(name: str, back: float):
+    task = robotworld(name)
+    with Lane(task, "c") as lane:
+        drives = [call("drive", {"speed": v, "steering": v, "steps": 1}) for v in (1.0, -1.0)]
+        play(lane, agent := Says(*drives, END))
+    ahead, behind = (state(turn)["servos_told"] for turn in agent.turns[1:])
+    assert ahead == [0.531] * 2 + [60.0] * 4
+    assert behind == [-0.531] * 2 + [back] * 4
+    toolset = toolset_of(task)
+    assert "which is 60 rad/s" in toolset.brief
+    assert ("A negative speed drives backwards" in toolset.brief) == (back < 0)
+    for text in (toolset.brief, toolset.tool("drive").params["steering"].about):
+        assert "central angle of 0.488 rad" in text
+        assert "0.531 rad" in text
+
+
+def test_a_position_beyond_any_reach_is_refused_and_charged():
+    task = robotworld("WhiteMugInCenterOfTableTask")
+    digests: list[str] = []
+
+    def to(name: str, x: float) -> Any:
+        def say(turn: Turn) -> Reply:
+            digests.append(lane.digest())
+            return call(name, {"position": [x, 0.0, 0.0], "steps": 1, "gripper_close": 1.0}) if x else END
+
+        return say
+
+    far = [1e299, -1e299, np.nextafter(FAR, 100.0), -np.nextafter(FAR, 100.0)]
+    with Lane(task, "c") as lane:
+        agent = Says(*(to("move_robot", float(x)) for x in far), to("move_robot", FAR), to("", 0.0))
+        played = play(lane, agent)
+    assert [answer["accepted"] for answer in played.feedback()] == [False] * 4 + [True]
+    assert all(a["error"] == "position[0] must be within -20 and 20" for a in played.feedback()[:4])
+    assert [state(turn)["nonaction_total"] for turn in agent.turns] == [0, 1, 2, 3, 4, 4]
+    assert len(set(digests[:5])) == 1, "the state is the same to the bit"
+    assert digests[5] != digests[4]
+    assert all(
+        (tool.params["position"].low, tool.params["position"].high) == (-FAR, FAR)
+        for tool in toolset_of(task).tools
+        if "position" in tool.params
+    )
 
 
 @pytest.mark.parametrize(("task", "moving"), [(DRONE, "payload"), (robotworld("drone_volleyball_solo_juggle"), "ball")])

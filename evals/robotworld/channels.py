@@ -6,6 +6,7 @@ goal is told as an offset in the axes of its heading, x ahead and y to the left.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,17 +17,37 @@ from evals.servo import addresses, rounded
 from mjx_bench.policy import Observation
 from mjx_bench.task import Task
 
-State = Callable[[Observation], Mapping[str, Any]]
-
 WHEELS, FRONT = ("fl", "fr", "rl", "rr"), ("fl", "fr")
+STEP = {"step": "control steps executed so far"}
 
 
-def channels(task: Task) -> State:
-    """Of an observation, what is told."""
+@dataclasses.dataclass(frozen=True)
+class Channels:
+    """What is told of a robot.
+
+    Attributes:
+      about: field to what it is, with its unit and axes; every field of `read`.
+      read: of an observation of one lane, field to plain numbers.
+    """
+
+    about: Mapping[str, str]
+    read: Callable[[Observation], Mapping[str, Any]]
+
+
+def channels(task: Task) -> Channels:
+    """What a task tells an agent."""
     return _BY_LAW[task.action_modes[0]](task)
 
 
-def _arm(task: Task) -> State:
+def _arm(task: Task) -> Channels:
+    about = {
+        **STEP,
+        "gripper_position_m": "x, y, z of the point between the fingertips, world axes",
+        "gripper_quaternion_wxyz": "its orientation, world axes: z runs along the fingers, which slide along y",
+        "joint_positions_rad": "the arm's seven joints, from the base",
+        "gripper_opening_m": "how far apart the fingers are",
+    }
+
     def state(obs: Observation) -> Mapping[str, Any]:
         return {
             "step": int(obs.step[0]),
@@ -36,12 +57,21 @@ def _arm(task: Task) -> State:
             "gripper_opening_m": round(float(np.abs(obs.gripper_qpos[0]).sum()), 4),
         }
 
-    return state
+    return Channels(about, state)
 
 
-def _car(task: Task) -> State:
+def _car(task: Task) -> Channels:
     """Wheel speeds, steering angles, body gyro, roll and pitch, and what the servos were told last."""
     places = addresses(task)
+    about = {
+        **STEP,
+        "wheel_speeds_rad_s": "front left, front right, rear left, rear right",
+        "steering_rad": "of the joints of the front wheels, left and right; positive is to the left",
+        "gyro_rad_s": "of the body, about its axes: x ahead, y to the left, z up",
+        "roll_rad": "of the body; positive is to the right",
+        "pitch_rad": "of the body; positive is nose down",
+        "servos_told": "the last targets: two steering joints, rad, then four wheels, rad/s, in these orders",
+    }
 
     def state(obs: Observation) -> Mapping[str, Any]:
         qpos, qvel = obs.qpos[0], obs.qvel[0]
@@ -56,10 +86,10 @@ def _car(task: Task) -> State:
             "servos_told": rounded(obs.ctrl[0]),
         }
 
-    return state
+    return Channels(about, state)
 
 
-def _rotors(task: Task) -> State:
+def _rotors(task: Task) -> Channels:
     """The drone's attitude and velocities (world axes), where task and payload or ball are from it, and how these move."""
     import mujoco
 
@@ -67,6 +97,22 @@ def _rotors(task: Task) -> State:
     data, body = mujoco.MjData(model), model.body(task.scene.robot.hand_body).id
     entities = task.scene.entities
     places = addresses(task)
+    about = {
+        **STEP,
+        "quaternion_wxyz": "the drone's orientation, world axes",
+        "linear_velocity_m_s": "of the drone, world axes",
+        "angular_velocity_rad_s": "of the drone, world axes",
+        "heading": "the drone's x axis, in world axes",
+        "up": "the drone's z axis, in world axes",
+        "rotors_told": "thrusts of the four rotors, newtons",
+    }
+    if task.name == juggle.NAME:
+        about["position_m"] = "of the drone, world axes"
+        about["anchor_minus_drone_m"] = "the middle of the places where the drone starts, from the drone, world axes"
+    for name, entity in entities.items():
+        about[f"{name}_minus_drone_m"] = f"the {name}, from the drone, world axes"
+        if entity.free_joint is not None:
+            about[f"{name}_velocity_m_s"] = f"of the {name}, world axes"
 
     def state(obs: Observation) -> Mapping[str, Any]:
         data.qpos, data.qvel = obs.qpos[0], obs.qvel[0]
@@ -95,12 +141,23 @@ def _rotors(task: Task) -> State:
                 found[f"{name}_velocity_m_s"] = rounded(obs.qvel[0, at : at + 3], 4)
         return found
 
-    return state
+    return Channels(about, state)
 
 
-def _legs(task: Task) -> State:
+def _legs(task: Task) -> Channels:
     """Body velocities and gravity in the trunk's axes, joints and what they were told last, and where the goal is."""
     goal = list(task.scene.entities).index("goal")
+    joints = "leg by leg, front left, front right, rear left, rear right: hip, thigh, calf"
+    about = {
+        **STEP,
+        "linear_velocity_m_s": "of the trunk, in its axes: x ahead, y to the left, z up",
+        "angular_velocity_rad_s": "of the trunk, in its axes",
+        "projected_gravity": "which way is down, in the trunk's axes, of length 1",
+        "joint_positions_rad": f"angles, {joints}",
+        "joint_velocities_rad_s": "likewise",
+        "targets_told": "the servos' last targets, rad, in the order of an action, not in that of the joints",
+        "goal_offset_m": "the goal from the trunk, level: ahead and to the left of its heading",
+    }
 
     def state(obs: Observation) -> Mapping[str, Any]:
         w, x, y, z = obs.qpos[0, 3:7]
@@ -125,10 +182,10 @@ def _legs(task: Task) -> State:
             "goal_offset_m": rounded([c * away[0] + s * away[1], c * away[1] - s * away[0]], 4),
         }
 
-    return state
+    return Channels(about, state)
 
 
-_BY_LAW: Mapping[str, Callable[[Task], State]] = {
+_BY_LAW: Mapping[str, Callable[[Task], Channels]] = {
     "osc_pose": _arm,
     "drive": _car,
     "rotors": _rotors,

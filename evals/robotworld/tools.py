@@ -2,8 +2,8 @@
 
 A command is checked first and then repeated for every step that was asked for, without a ramp. An episode is ended by
 its task or by the non-action budget (`evals.robotworld.budget`), never by a call, a text or a claim. What differs from
-the benchmark: poses of an arm are of our hand and in world axes, and an arm is servoed there by increments; a program
-observes numbers only (`evals.robotworld.channels`).
+the benchmark: poses of an arm are of our hand and in world axes, within 20 m, and an arm is servoed there by increments; a
+program observes numbers only (`evals.robotworld.channels`). An agent is told of what runs here (`evals.robotworld.brief`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from evals.robotworld import budget
+from evals.robotworld.brief import NUMBERS, brief
 from evals.robotworld.channels import channels
 from evals.robotworld.contract import Contract, contract
-from evals.servo import increments
+from evals.servo import POSITION, ROTATION, increments
 from mjx_bench.budgets import Spent
+from mjx_bench.control.drive import SPEED, STEERING
 from mjx_bench.fields import thaw
 from mjx_bench.policy import ACTION_DIMS, Observation
 from mjx_bench.task import Task
@@ -28,16 +30,9 @@ NOTE = Param("text", "a short note on why", most=2000, default="")
 PROGRAM_STEPS = 250
 STEPS = (1, 50)  # of a call, where a contract leaves them to a planner
 # Full speed of the hand: gains, and metres and radians a control step along each axis.
-GAINS, MOST = (1.0, 1.0), (0.05, 0.5)
+GAINS, MOST = (1.0, 1.0), (POSITION, ROTATION)
+FAR = 20.0  # metres from the origin along each axis, of positions that are taken; the contracts declare no bound
 UNBOUNDED = 100.0  # of actions without declared bounds
-
-BRIEF = """\
-You control a robot: {robot}. The simulation moves only while one of your calls is carried out. Action: {action}.
-{semantics}. Scaling: {scaling}. You observe: {observation}. Below your commands: {assistance}.
-A control step is 1/{hz:g} s, and the episode has {horizon}. The same command is repeated for every step of a call. Several
-calls in one reply are carried out one after the other. A bad call is refused and moves nothing. Neither a text nor a claim
-of success ends the episode. Calls and turns that execute no control step count against you: {consecutive} in a row{total}
-end it. A packet holds the current observation and up to four earlier ones, every second round."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,23 +72,12 @@ def toolset(task: Task) -> Toolset:
     names, mode = rules.interface.tools, task.action_modes[0]
     made = {tool.name: tool for tool in (_arm_tools(rules) if mode == "osc_pose" else _vector_tools(rules, mode))}
     limits = budget.Limits.of(rules)
-    brief = BRIEF.format(
-        robot=rules.interface.robot,
-        action=rules.interface.action,
-        semantics=rules.interface.semantics.rstrip("."),
-        scaling=thaw(rules.interface.scaling),
-        observation=rules.interface.observation,
-        assistance=rules.interface.assistance,
-        hz=rules.interface.control_hz,
-        horizon=f"{task.horizon} of them",
-        consecutive=limits.consecutive,
-        total="" if limits.total is None else f", or {limits.total} in all,",
-    )
+    told = channels(task)
     return Toolset(
         name=f"robotworld-2 {rules.task}",
-        brief=brief,
+        brief=brief(task, told, limits),
         tools=tuple(made[name] for name in names),
-        state=channels(task),
+        state=told.read,
         budget=Accounted(budget.Ledger(limits)),
         cameras=task.scene.observed or task.scene.cameras,
         image_size=512,
@@ -121,19 +105,23 @@ def _bounds(rules: Contract) -> tuple[float, float]:
 
 def _vector_tools(rules: Contract, mode: str) -> list[Tool]:
     """`observe`, and the one tool that takes the whole action."""
-    width = ACTION_DIMS[mode]
     low, high = _bounds(rules)
     observe = Tool("observe", "Observe again; nothing moves.", {"note": NOTE}, lambda a, obs: Told())
     if mode == "drive":
         params = {
-            "speed": Param("number", "wheel speed; 1 is 3 m/s", -1.0, 1.0),
-            "steering": Param("number", "1 is 0.488 rad to the left", -1.0, 1.0),
+            "speed": Param("number", f"wheel speed; 1 is {SPEED:g} m/s", -1.0, 1.0),
+            "steering": Param(
+                "number",
+                f"1 is a central angle of {STEERING:g} rad to the left, {np.tan(STEERING):.3f} rad of the wheels' joints",
+                -1.0,
+                1.0,
+            ),
         }
         params |= {"steps": _steps(rules), "note": NOTE}
         use = lambda a, obs: held(np.array([a["speed"], a["steering"]]), a["steps"])  # noqa: E731
         return [observe, Tool("drive", "Drive with this speed and steering.", params, use)]
     params = {
-        "action": Param("numbers", rules.interface.action, low=low, high=high, length=width),
+        "action": Param("numbers", NUMBERS[mode], low=low, high=high, length=ACTION_DIMS[mode]),
         "steps": _steps(rules),
         "note": NOTE,
     }
@@ -146,7 +134,9 @@ def _vector_tools(rules: Contract, mode: str) -> list[Tool]:
 def _arm_tools(rules: Contract) -> list[Tool]:
     """Absolute poses of the hand, and the gripper, alone and together."""
     steps = _steps(rules)
-    position = Param("numbers", "x, y, z of the gripper, world metres; as it is if left out", length=3, default=None)
+    position = Param(
+        "numbers", "x, y, z of the gripper, world metres; as it is if left out", -FAR, FAR, length=3, default=None
+    )
     quat = Param(
         "numbers", "w, x, y, z of the gripper, world, of length 1; as it is if left out", -1, 1, length=4, default=None
     )

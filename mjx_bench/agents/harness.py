@@ -12,7 +12,8 @@ import time
 from typing import Any
 
 from mjx_bench import seeds
-from mjx_bench.agent import Agent, AgentFault, Reply, ToolCall, Turn
+from mjx_bench.agent import Agent, Reply, ToolCall, Turn
+from mjx_bench.agents.checking import checked
 from mjx_bench.agents.conversation import Conversation
 from mjx_bench.agents.lane import Lane
 from mjx_bench.agents.program import as_motion, program_tool, running
@@ -58,7 +59,7 @@ class Play:
         """Plays the lane's episode to its end, which the episode then holds.
 
         Raises:
-          AgentFault: the agent cannot go on; the episode has no end.
+          AgentFault: the agent cannot go on, or its reply is none; the episode has no end.
         """
         e = self._lane.episode
         carry = self._begin()
@@ -103,15 +104,14 @@ class Play:
         turn = Turn(self._talk.messages, self._schemas, self._turn, seed, observation)
         start = time.perf_counter()
         try:
-            reply, carry = self._agent.reply(carry, turn)
+            answer = self._agent.reply(carry, turn)
         except BenchError:
             raise
         except (Exception, SystemExit) as error:
             e.finish(Verdict.VOID, f"agent raised {type(error).__name__}: {error}")
             return carry
-        if not isinstance(reply, Reply):
-            raise AgentFault(f"agent {self._agent.spec.name!r} returned {type(reply).__name__}, expected a Reply")
         waited = time.perf_counter() - start
+        reply, carry = checked(self._agent.spec.name, answer)
         e.waited.append(waited)
         self._talk.reply(reply)
         self._transcript.replied(self._turn, e.step, reply, waited)

@@ -146,6 +146,14 @@ def digest_of(toolset: Toolset) -> str:
     return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()
 
 
+def _source(agent: Agent) -> str | None:
+    """The file that defines an agent; None for a class that has none (`types.SimpleNamespace`)."""
+    try:
+        return inspect.getsourcefile(type(agent))
+    except TypeError:
+        return None
+
+
 def _header(
     manifest: Manifest,
     agent: Agent,
@@ -158,9 +166,8 @@ def _header(
 ) -> Header:
     engine, why = chosen_engine
     versions = versions_of({*ENGINE_PACKAGES[engine], *PACKAGES.get(seen["renderer"], ())})
-    source = inspect.getsourcefile(type(agent))
     assets = {task_name(key): task.version, f"toolset {toolset.name}": digest_of(toolset)}
-    if source is not None:
+    if source := _source(agent):
         assets["agent source"] = hashlib.sha256(Path(source).read_bytes()).hexdigest()[:32]
     return Header.collect(
         {

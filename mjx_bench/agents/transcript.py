@@ -26,6 +26,7 @@ from mjx_bench.tools import BadCall, Toolset
 
 SCHEMA = 1
 LONGEST = 20_000  # characters of one text of an agent's that are kept
+DEEPEST = 16  # lists and objects within each other of an agent's arguments that are kept
 
 
 def transcript_path(directory: Path, case_id: str) -> Path:
@@ -178,14 +179,20 @@ def _read(directory: Path, case_id: str) -> dict[str, Any]:
     return data
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
     """JSON data with what JSON does not have put in words, and nothing longer or deeper than a transcript should
     hold.
+
+    Args:
+      value: of an agent's arguments.
+      depth: of the value within them.
     """
-    if isinstance(value, dict):
-        return {str(k)[:200]: plain(v) for k, v in list(value.items())[:64]}
+    if isinstance(value, Mapping | list | tuple) and depth == DEEPEST:
+        return f"more than {DEEPEST} deep"
+    if isinstance(value, Mapping):
+        return {str(k)[:200]: plain(v, depth + 1) for k, v in list(value.items())[:64]}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value[:1000]]
+        return [plain(v, depth + 1) for v in value[:1000]]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 2**63:

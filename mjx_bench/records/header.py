@@ -192,6 +192,9 @@ class Header:
         path, ours, theirs = self._difference(other, fields)
         if not path:
             return
+        if ("agent" in self.settings) != ("agent" in other.settings):
+            then, now = _player(self.settings), _player(other.settings)
+            raise BenchError(f"{where}: this folder holds episodes of {then}, now it is {now}; give another --out")
         if path.startswith("shard") and str(self.shard) != str(other.shard):
             made = f"shard {self.shard or 'none'}, now it is {other.shard or 'none'}"
             advice = f"give --shard {self.shard}" if self.shard else "leave out --shard"
@@ -199,7 +202,8 @@ class Header:
             made = f"other cases ({_cases(*cases)})"
             advice = "choose the cases as then (--suite, --pairs, --instances, ...)"
         else:
-            made, advice = f"{path} = {short(ours)}, now it is {short(theirs)}", _advice(path, ours)
+            made = f"{path} = {short(ours)}, now it is {short(theirs)}"
+            advice = _advice(path, ours, "agent" in self.settings)
         raise BenchError(f"{where}: this folder was made with {made}; {advice} to continue, or use another folder")
 
 
@@ -218,9 +222,22 @@ def _cases(then: Sequence[Any], now: Sequence[Any]) -> str:
     return f"{len(then)} then as now, of another manifest"
 
 
-def _advice(path: str, value: Any) -> str:
-    """What brings back `value` of a header's field."""
+def _player(settings: Mapping[str, Any]) -> str:
+    """Who acts, and by which command."""
+    name = str(settings.get("policy"))
+    if "agent" in settings:
+        return f"the agent {name.removeprefix('agent:')!r} (mjx-bench agent)"
+    return f"the policy {name!r} (mjx-bench eval or pair)"
+
+
+def _advice(path: str, value: Any, agent: bool) -> str:
+    """What brings back `value` of a header's field, in a folder of an agent's or of a policy's."""
     field, _, name = path.partition(".")
+    if path == "settings.policy" and agent:
+        own = str(value).removeprefix("agent:")
+        # An agent of the user's own is recorded by the name that it gives itself, which is no option's value.
+        known = own == "scripted" or own.startswith(("openai:", "code:"))
+        return f"give --agent {own}" if known else f"give the --agent that is named {own!r}"
     if field == "settings" and name in _OPTIONS:
         option = "--event none" if name == "no_event" else "--" + name.replace("_", "-")
         if isinstance(value, bool):

@@ -43,12 +43,13 @@ class Chat:
     Args:
       model: as the server knows it.
       sleep: waits so many seconds.
+      asks: whether the server will be asked; where it will not, no key is needed.
 
     Raises:
       BenchError: an address or limits that cannot be.
     """
 
-    def __init__(self, model: str, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, model: str, sleep: Callable[[float], None] = time.sleep, *, asks: bool = True) -> None:
         base = os.environ.get("OPENAI_BASE_URL", BASE_URL).rstrip("/")
         parts = urllib.parse.urlsplit(base)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -58,7 +59,7 @@ class Chat:
         if parts.username or parts.password or parts.query:
             raise BenchError("OPENAI_BASE_URL holds a user, a password or a query; give the key as OPENAI_API_KEY")
         self._key = os.environ.get("OPENAI_API_KEY", "")
-        if not self._key and base == BASE_URL:
+        if asks and not self._key and base == BASE_URL:
             raise BenchError("agent 'openai' needs a key: set OPENAI_API_KEY, or OPENAI_BASE_URL for another server")
         self._limits = _limits(os.environ.get("MJX_BENCH_AGENT_LIMITS", ""))
         self._url, self._model, self._sleep = f"{base}/chat/completions", model, sleep
