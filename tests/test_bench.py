@@ -280,7 +280,10 @@ def test_figures():
         (["engine", "--suite", "libero_object", "--seconds", "0"], "--seconds 0.0 is no time"),
         (["engine", "--suite", "libero_objekt"], "did you mean libero_object"),
         (["engine", "--suite", "libero_object", "--policy", "zer"], "did you mean zero"),
-        (["engine", "--suite", "robotworld", "--policy", "scripted.reactive"], "robotworld task 0 takes rotors"),
+        (
+            ["engine", "--suite", "robotworld", "--policy", "scripted.reactive"],
+            "robotworld/drone_payload_hover takes rotors",
+        ),
         (["pairs", "--manifest", "none.json"], "none.json: cannot read the manifest"),
         (["workers", "--manifest", "none.json", "--threads", "1"], "--threads 1 is too small"),
         ([], "Expected one of"),

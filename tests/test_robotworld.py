@@ -225,7 +225,8 @@ def test_a_policy_for_arms_is_refused(tmp_path: Path):
     manifest = evaluation([TASK], 1, 0)
     policy = Zero(action_mode="osc_pose")
     with pytest.raises(
-        BenchError, match=r"gives osc_pose actions, and robotworld task 0 takes rotors; .* scripted\.oracle"
+        BenchError,
+        match=r"gives osc_pose actions, and robotworld/drone_payload_hover takes rotors; .* scripted\.oracle",
     ):
         run_pairs(manifest, SETTINGS, tmp_path / "run", load_task=lambda case: TASK, policy=policy)
     with pytest.raises(BenchError, match="moves an arm of 7 joints; this robot has 0"):
