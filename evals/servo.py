@@ -10,6 +10,7 @@ import numpy as np
 
 from mjx_bench.policy import Observation
 from mjx_bench.task import Task
+from mjx_bench.tools import BadCall
 
 # Metres and radians of a full action of `osc_pose` and `mobile_osc`.
 POSITION, ROTATION = 0.05, 0.5
@@ -29,11 +30,10 @@ def rotation_to(now: np.ndarray, goal: np.ndarray) -> np.ndarray:
     return turn[1:] * (2.0 if sine < 1e-9 else 2.0 * float(np.arctan2(sine, turn[0])) / sine)
 
 
-def turned_by(quat: np.ndarray, rotation: np.ndarray) -> np.ndarray:
-    """[4] wxyz: `quat` turned by a rotation vector [3], world axes."""
-    angle = float(np.linalg.norm(rotation))
-    half = np.sinc(angle / (2.0 * np.pi)) / 2.0  # sin(angle / 2) / angle
-    return times(np.concatenate([[np.cos(angle / 2.0)], half * rotation]), quat)
+def check_length(quat: np.ndarray) -> None:
+    """Raises `BadCall` for a quaternion [4] that an agent gave, and whose length is not 1."""
+    if abs(float(np.linalg.norm(quat)) - 1.0) > 1e-3:
+        raise BadCall("values", "the quaternion's length must be 1")
 
 
 def increments(

@@ -26,6 +26,8 @@ _EVENT, _GOOD, _BAD = "#ffdd55", "#4fd08a", "#ff7a7a"
 
 _HEADING, _SMALL_HEADING, _LINE = 16, 12, 16  # points of what is told, and of what takes several lines; of a line
 
+_TOLD = 30  # pixels from the top, of what is told where that is one line
+
 # Steps that the event is announced for, at least: half a second at LIBERO's 20 Hz.
 _ANNOUNCED = 10
 
@@ -53,6 +55,7 @@ class Board:
         self._more = _LINE * (len(self._told) - 1)
         self.height = HEIGHT + self._more
         self._plain = self._background()
+        self._head = self._headed() if self._more else None
 
     def draw(self, step: int, pictures: Pictures) -> Image.Image:
         """The frame after `step` policy steps.
@@ -70,7 +73,11 @@ class Board:
             x = _PAD + i * (LARGE + _PAD)
             self._arm(canvas, draw, arm, step, x, pictures[arm])
         self._cursor(draw, step)
-        return self._headed(canvas) if self._more else canvas
+        if self._head is None:
+            return canvas
+        whole = self._head.copy()
+        whole.paste(canvas.crop((0, _TOLD, self.width, HEIGHT)), (0, _TOLD + self._more))
+        return whole
 
     def _background(self) -> Image.Image:
         """Everything that stays: the heading and the timeline."""
@@ -92,10 +99,9 @@ class Board:
             self._text(draw, (self._x(f.event_step), min(_ROWS.values()) - 20), "event", 12, _EVENT, anchor="mm")
         return canvas
 
-    def _headed(self, canvas: Image.Image) -> Image.Image:
-        """The frame below all lines of what the policy is told."""
+    def _headed(self) -> Image.Image:
+        """A frame with all lines of what the policy is told, and nothing below them yet."""
         whole = Image.new("RGB", (self.width, self.height), _BACKGROUND)
-        whole.paste(canvas, (0, self._more))
         draw = ImageDraw.Draw(whole)
         for i, line in enumerate(self._told):
             self._text(draw, (_PAD, 9 + _LINE * i), line, self._size, bold=True)

@@ -17,7 +17,7 @@ from evals.robotworld.contract import contract
 from evals.robotworld.go2 import POSTURE
 from evals.robotworld.juggle import ANCHOR
 from evals.robotworld.tools import FAR
-from evals.servo import addresses, rotation_to, turned_by, wxyz, xyzw
+from evals.servo import addresses, rotation_to, wxyz, xyzw
 from evals.toolsets import toolset_of
 from mjx_bench.agent import Reply, Turn
 from mjx_bench.agents.lane import Lane
@@ -26,7 +26,7 @@ from mjx_bench.budgets import Decisions
 from mjx_bench.task import Task
 from mjx_bench.tools import BadCall, Param
 from policies.agents import moving
-from policies.agents.scripted import turned_by as turned_by_too
+from policies.agents.scripted import turned_by
 from policies.scripted.geometry import quat_to_mat
 from tests.agent_plays import DRONE, Says, call, play, quest, robotworld
 
@@ -78,8 +78,7 @@ def test_rotations_and_their_orders():
         now, goal = (q / np.linalg.norm(q) for q in rng.standard_normal((2, 4)))
         turn = rotation_to(now, goal)
         assert np.linalg.norm(turn) <= math.pi + 1e-9
-        for by in (turned_by, turned_by_too):
-            assert abs(abs(by(now, turn) @ goal) - 1.0) < 1e-12
+        assert abs(abs(turned_by(now, turn) @ goal) - 1.0) < 1e-12
         assert np.allclose(wxyz(xyzw(now)), now)
         assert np.allclose(quat_to_mat(wxyz(moving.quat_xyzw(quat_to_mat(now)))), quat_to_mat(now))
 

@@ -81,9 +81,8 @@ def add_robot(spec: mujoco.MjSpec) -> None:
     )  # fmt: skip
     base.add_site(name=FRAME.name, type=mujoco.mjtGeom.mjGEOM_BOX, size=FRAME.half_size, rgba=[0, 0, 0, 0])
     for name, side in ((AGENT_LEFT, 1.0), (AGENT_RIGHT, -1.0)):
-        mirror = np.outer([1.0, side, 1.0], [side, 1.0, 1.0])  # of a camera's axes in the base's frame
-        look = np.array(_LOOK) * mirror
-        base.add_camera(name=name, pos=[_EYE[0], side * _EYE[1], _EYE[2]], quat=_quat(look), fovy=_FOV)
+        eye, look = _eye(side)
+        base.add_camera(name=name, pos=eye, quat=_quat(look), fovy=_FOV)
     panda.add_panda(spec, MOUNT, base)
     camera = spec.camera(IN_HAND)
     # In the hand's frame, which at the start is x ahead, y to the right, z down.
@@ -107,16 +106,14 @@ def out_of_view(start: tuple[float, float, float], corners: np.ndarray) -> bool:
     x, y, yaw = start
     c, s = math.cos(yaw), math.sin(yaw)
     base = (corners - [x, y, 0.0]) @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
-    mirror = np.array([1.0, -1.0, 1.0])
-    left, look = np.array(_EYE), np.array(_LOOK)
-    return all(
-        _beyond(base, *camera)
-        for camera in (
-            (left, look, _FOV),
-            (left * mirror, look * np.outer(mirror, mirror), _FOV),
-            (np.array(_HAND_EYE), np.array(_HAND_LOOK), _HAND_FOV),
-        )
-    )
+    hand = np.array(_HAND_EYE), np.array(_HAND_LOOK), _HAND_FOV
+    return all(_beyond(base, *camera) for camera in ((*_eye(1.0), _FOV), (*_eye(-1.0), _FOV), hand))
+
+
+def _eye(side: float) -> tuple[np.ndarray, np.ndarray]:
+    """[3] place and [3, 3] axes (columns) of the camera on the left (1.0) or, its mirror image, on the right (-1.0)."""
+    mirror = np.outer([1.0, side, 1.0], [side, 1.0, 1.0])
+    return np.array(_EYE) * [1.0, side, 1.0], np.array(_LOOK) * mirror
 
 
 def _beyond(points: np.ndarray, eye: np.ndarray, look: np.ndarray, fov: float) -> bool:

@@ -15,10 +15,10 @@ import numpy as np
 
 from evals.robot_agent_bench.geometry import Geometry, Pose, in_base
 from evals.robot_agent_bench.robot import ROBOT
-from evals.servo import rotation_to, rounded
+from evals.servo import check_length, rotation_to, rounded
 from mjx_bench.control.bimanual import HIGH, JOINTS, LOW, OPEN, PERIOD, SPEED, STROKE, action
 from mjx_bench.policy import Observation
-from mjx_bench.tools import BadCall, Motion
+from mjx_bench.tools import Motion
 from policies.reference.limbs import ARMS, SIDES
 
 STEPS = 600  # of a call, at most
@@ -202,8 +202,7 @@ def checked(quat: np.ndarray | None, now: np.ndarray) -> np.ndarray:
     """The orientation that was asked for, of length 1; `now` if none was. Raises `BadCall`."""
     if quat is None:
         return now
-    if abs(float(np.linalg.norm(quat)) - 1.0) > 1e-3:
-        raise BadCall("values", "the quaternion's length must be 1")
+    check_length(quat)
     return quat / np.linalg.norm(quat)
 
 

@@ -34,6 +34,7 @@ from mjx_bench.manifest import Case
 from mjx_bench.records import Run
 from mjx_bench.task import Atom, Task
 from mjx_bench.types import Arm
+from policies.reference.turns import matrix
 
 GRASP_M, SETTLED = 0.10, 10  # metres from the target; steps after which a grasp has come out, or a hold is lost
 CLOSED_M, CLOSING_M = 0.005, 1e-4  # metres of a pad: of a closing in all, and in a step
@@ -192,7 +193,7 @@ def _calls(
                 navigated=_navigated(one, _base(task, qpos[begin]), _base(task, qpos[end])),
                 state=State(
                     _base(task, qpos[begin]), _state(task, qpos[begin])[:20],
-                    np.array([hands[side][0] for side in SIDES]), np.array([_mat(hands[side][1]) for side in SIDES]),
+                    np.array([hands[side][0] for side in SIDES]), np.array([matrix(hands[side][1]) for side in SIDES]),
                 ),
             )
         )  # fmt: skip
@@ -225,7 +226,3 @@ def _root(task: Task, entity: str) -> slice:
     """Where the free joint of a thing is in qpos."""
     at = addresses(task)[str(task.scene.entities[entity].free_joint)][0]
     return slice(at, at + 7)
-
-
-def _mat(quat: np.ndarray) -> np.ndarray:
-    return np.stack([rotated(quat, axis) for axis in np.eye(3)], axis=1)

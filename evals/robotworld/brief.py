@@ -7,14 +7,13 @@ words are about the benchmark's robots and sensors, and some of them are false o
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from evals.robotworld import budget, go2, hummingbird, iris, juggle
-from evals.robotworld.channels import Channels
+from evals.robotworld.channels import MODELS, Channels
 from evals.servo import POSITION, ROTATION
 from mjx_bench.control.drive import RADIUS, SPEED, STEERED, STEERING
 from mjx_bench.control.rotors import LAG
@@ -82,7 +81,7 @@ def _listed(about: Mapping[str, str]) -> str:
 
 
 def _arm(task: Task) -> Words:
-    base = _placed(_model(task).body("robot0_base").pos)
+    base = _placed(MODELS.of(task).body("robot0_base").pos)
     return Words(
         robot="a Panda arm of seven joints with a Panda hand of two parallel fingers, at a table",
         action=(
@@ -114,7 +113,7 @@ def _car(task: Task) -> Words:
 
 
 def _rotors(task: Task) -> Words:
-    model, most = _model(task), task.scene.robot.torque_limits[1][0]
+    model, most = MODELS.of(task), task.scene.robot.torque_limits[1][0]
     names = task.scene.robot.arm_actuators
     arms = ", ".join(_placed(model.site(f"{name}_site").pos[:2]) for name in names)
     turns = ", ".join(f"{float(model.actuator(name).gear[5]):+g}" for name in names)
@@ -159,7 +158,7 @@ _BY_LAW: Mapping[str, Callable[[Task], Words]] = {"osc_pose": _arm, "drive": _ca
 
 def _cameras(task: Task) -> list[str]:
     """Each camera: what it is fixed to, and how much it sees."""
-    model = _model(task)
+    model = MODELS.of(task)
     found = []
     for name in task.scene.observed or task.scene.cameras:
         camera = model.camera(name)
@@ -171,12 +170,3 @@ def _cameras(task: Task) -> list[str]:
 
 def _placed(at: Any) -> str:
     return f"({', '.join(f'{float(v):g}' for v in np.round(np.asarray(at, np.float64), 4) + 0.0)})"
-
-
-def _model(task: Task) -> Any:
-    return _compiled(task.scene.load_spec, task.scene.key)
-
-
-@functools.lru_cache(16)
-def _compiled(load_spec: Any, key: str) -> Any:
-    return load_spec().compile()

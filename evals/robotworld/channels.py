@@ -16,7 +16,10 @@ from evals.robotworld import juggle
 from evals.servo import addresses, rounded
 from mjx_bench.policy import Observation
 from mjx_bench.task import Task
+from policies.reference.plants import Plants
+from policies.reference.turns import matrix
 
+MODELS: Plants[Any] = Plants(lambda task: task.scene.load_spec().compile())
 WHEELS, FRONT = ("fl", "fr", "rl", "rr"), ("fl", "fr")
 STEP = {"step": "control steps executed so far"}
 
@@ -93,7 +96,7 @@ def _rotors(task: Task) -> Channels:
     """The drone's attitude and velocities (world axes), where task and payload or ball are from it, and how these move."""
     import mujoco
 
-    model = task.scene.load_spec().compile()
+    model = MODELS.of(task)
     data, body = mujoco.MjData(model), model.body(task.scene.robot.hand_body).id
     entities = task.scene.entities
     places = addresses(task)
@@ -160,14 +163,7 @@ def _legs(task: Task) -> Channels:
     }
 
     def state(obs: Observation) -> Mapping[str, Any]:
-        w, x, y, z = obs.qpos[0, 3:7]
-        turn = np.array(
-            [
-                [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-                [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-                [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-            ]
-        )
+        turn = matrix(obs.qpos[0, 3:7])
         ahead = np.arctan2(turn[1, 0], turn[0, 0])
         away = obs.entity_pos[0, goal, :2] - obs.qpos[0, :2]
         c, s = np.cos(ahead), np.sin(ahead)

@@ -18,13 +18,13 @@ from evals.robotworld import budget
 from evals.robotworld.brief import NUMBERS, brief
 from evals.robotworld.channels import channels
 from evals.robotworld.contract import Contract, contract
-from evals.servo import POSITION, ROTATION, increments
+from evals.servo import POSITION, ROTATION, check_length, increments
 from mjx_bench.budgets import Spent
 from mjx_bench.control.drive import SPEED, STEERING
 from mjx_bench.fields import thaw
 from mjx_bench.policy import ACTION_DIMS, Observation
 from mjx_bench.task import Task
-from mjx_bench.tools import BadCall, History, Motion, Param, Told, Tool, Toolset, held
+from mjx_bench.tools import History, Motion, Param, Told, Tool, Toolset, held
 
 NOTE = Param("text", "a short note on why", most=2000, default="")
 PROGRAM_STEPS = 250
@@ -156,8 +156,8 @@ def _named(position: Param | None, quat: Param | None, gripper: Param | None, st
 
 def _pose(a: Mapping[str, Any], obs: Observation) -> Motion:
     position, quat, gripper = a.get("position"), a.get("quaternion_wxyz"), a.get("gripper_close")
-    if quat is not None and abs(float(np.linalg.norm(quat)) - 1.0) > 1e-3:
-        raise BadCall("values", "the quaternion's length must be 1")
+    if quat is not None:
+        check_length(quat)
     to = obs.eef_pos[0].copy() if position is None else position
     turn = obs.eef_quat[0].copy() if quat is None else quat / np.linalg.norm(quat)
     grip = 0.0 if gripper is None else 1.0 if gripper >= 0.5 else -1.0
