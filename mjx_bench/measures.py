@@ -76,6 +76,11 @@ def _level(a: str, b: str, index: SignalIndex) -> Measure:
     return lambda s: abs(one(s)[:, 2] - other(s)[:, 2])
 
 
+def _rise(a: str, b: str, index: SignalIndex) -> Measure:
+    one, other = _point(a, index), _point(b, index)
+    return lambda s: one(s)[:, 2] - other(s)[:, 2]
+
+
 def _pace(a: str, index: SignalIndex) -> Measure:
     mover = index.mover(a)
     return lambda s: (s.entity_vel[:, mover, 0] ** 2 + s.entity_vel[:, mover, 1] ** 2) ** 0.5
@@ -89,6 +94,7 @@ def _forward(a: str, b: str, index: SignalIndex) -> Measure:
 # Name to number of arguments and builder. Arguments are entities or regions, except where it says otherwise.
 #   distance(a, b): metres between them.            height(a): metres above the world's origin.
 #   apart(a, b): the same, seen from above.         level(a, b): metres between their heights.
+#   rise(a, b): metres that a is higher than b, below 0 where it is lower.
 #   hang(a, b): radians between the vertical and the line from a up to b.
 #   tilt(a): radians between the vertical and the z axis of a region.
 #   speed(a), spin(a): m/s and rad/s of an object's root body.       pace(a): m/s, seen from above.
@@ -97,6 +103,7 @@ MEASURES: dict[str, tuple[int, Callable[..., Measure]]] = {
     "distance": (2, _distance),
     "apart": (2, _apart),
     "level": (2, _level),
+    "rise": (2, _rise),
     "height": (1, _height),
     "hang": (2, _hang),
     "tilt": (1, _tilt),

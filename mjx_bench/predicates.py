@@ -12,7 +12,7 @@ from typing import Any
 from mjx_bench.courses import ON_GROUND
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.measures import MEASURES, VELOCITIES, Measure
-from mjx_bench.signals import HAND, SignalIndex, Signals, touch_pair
+from mjx_bench.signals import GRIP, HAND, SignalIndex, Signals, touch_pair
 from mjx_bench.task import COMPARE, Atom, Entity, Scene, Threshold
 
 Test = Callable[[Signals], Any]
@@ -26,8 +26,8 @@ UP_HEIGHT = 1.0
 
 # These read joints, and whether any or all of them must pass.
 JOINT_PREDICATES = {"open": any, "close": all, "turnon": any, "turnoff": all}
-# Read whether the hand touches their one argument.
-HAND_PREDICATES = ("touched", "free")
+# Of their one argument, and with what it must make up a pair that touches.
+HAND_PREDICATES = {"touched": HAND, "free": HAND, "held": GRIP}
 
 
 def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...]:
@@ -37,14 +37,13 @@ def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...
         if atom.predicate == "on" and len(atom.args) == 2:
             region = scene.regions.get(atom.args[1])
             other = atom.args[1] if region is None else region.parent
-            if other is not None and (pair := touch_pair(atom.args[0], other)) not in pairs:
-                pairs.append(pair)
-        elif atom.predicate == "touching" and len(atom.args) == 2:
-            if (pair := touch_pair(*atom.args)) not in pairs:
-                pairs.append(pair)
-        elif atom.predicate in HAND_PREDICATES and (pair := touch_pair(HAND, atom.args[0])) not in pairs:
-            pairs.append(pair)
-    return tuple(pairs)
+            if other is not None:
+                pairs.append(touch_pair(atom.args[0], other))
+        elif atom.predicate in ("touching", "clear") and len(atom.args) == 2:
+            pairs.append(touch_pair(*atom.args))
+        elif (hand := HAND_PREDICATES.get(atom.predicate)) is not None:
+            pairs.append(touch_pair(hand, atom.args[0]))
+    return tuple(dict.fromkeys(pairs))
 
 
 def goal_index(goal: Sequence[Atom], scene: Scene) -> SignalIndex:
@@ -106,8 +105,10 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
         "outside": (2, _outside),
         "up": (1, _up),
         "touching": (2, _touching),
+        "clear": (2, _clear),
         "touched": (1, _touched),
         "free": (1, _free),
+        "held": (1, _held),
         **{name: (1, _joint_test(name, any_joint=rule is any)) for name, rule in JOINT_PREDICATES.items()},
     }
     if atom.predicate in MEASURES or atom.predicate in ON_GROUND:
@@ -220,6 +221,11 @@ def _touching(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
     return lambda s: s.touch[:, touch]
 
 
+def _clear(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
+    touch = index.touch(a, b)
+    return lambda s: ~s.touch[:, touch]
+
+
 def _touched(a: str, scene: Scene, index: SignalIndex) -> Test:
     touch = index.touch(HAND, a)
     return lambda s: s.touch[:, touch]
@@ -228,6 +234,11 @@ def _touched(a: str, scene: Scene, index: SignalIndex) -> Test:
 def _free(a: str, scene: Scene, index: SignalIndex) -> Test:
     touch = index.touch(HAND, a)
     return lambda s: ~s.touch[:, touch]
+
+
+def _held(a: str, scene: Scene, index: SignalIndex) -> Test:
+    touch = index.touch(GRIP, a)
+    return lambda s: s.touch[:, touch]
 
 
 def _up(a: str, scene: Scene, index: SignalIndex) -> Test:

@@ -29,7 +29,7 @@ class Threshold:
 class Atom:
     """One predicate applied to named entities or regions: `Atom("on", ("bowl_1", "plate_1"))`.
 
-    Predicates: on, in, inside, outside, open, close, turnon, turnoff, up, touching, touched, free.
+    Predicates: on, in, inside, outside, open, close, turnon, turnoff, up, touching, clear, touched, free, held.
 
     With a bound, the predicate is a measure, and the atom says that it stays within the bound:
     `Atom("distance", ("payload", "target"), Threshold("<=", 0.15))`. Measures: `measures.MEASURES`.

@@ -16,6 +16,8 @@ from mjx_bench.lane_arrays import LaneArrays
 FINGERS = ("finger:left", "finger:right")
 # Name of the whole hand in touch pairs.
 HAND = "hand:any"
+# Name in touch pairs of any hand that holds something: see `physics.grips`.
+GRIP = "hand:grip"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +67,13 @@ class SignalIndex:
         }
 
 
+def held_of(pair: tuple[str, str]) -> str | None:
+    """What is asked to be held by a pair with `GRIP`; None for a pair of touches."""
+    if GRIP not in pair:
+        return None
+    return pair[0] if pair[1] == GRIP else pair[1]
+
+
 def touch_pair(a: str, b: str) -> tuple[str, str]:
     """The unordered pair of two entities, as `SignalIndex.touches` spells it."""
     return (a, b) if a <= b else (b, a)
@@ -81,7 +90,7 @@ class Signals(LaneArrays):
       region_pos: [B, R, 3] site positions, before the last physics step.
       region_mat: [B, R, 3, 3] site orientations, before the last physics step.
       joint_qpos: [B, J] articulation joints after it.
-      touch: bool [B, P] whether the pair had a contact in the last physics step.
+      touch: bool [B, P] whether the pair had a contact in the last physics step; with `GRIP`, whether a hand held the thing.
       entity_vel: [B, V, 6] velocities of root bodies before the last physics step: m/s in world axes, rad/s in the body's.
     """
 

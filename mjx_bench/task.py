@@ -117,6 +117,7 @@ class Robot:
       base_actuators: [3] position servos, same order.
       gripper_speed: of the gripper's internal command, which runs from -1 to 1, a second; 5 is robosuite 1.4's.
       other_hands: regions of the scene that are between the fingertips of further hands; triggers go by the nearest of all.
+      grips: of each hand, the collision geoms of its two pads; () for one hand whose pads are `finger_geoms`.
     """
 
     arm_joints: tuple[str, ...]
@@ -132,6 +133,7 @@ class Robot:
     base_actuators: tuple[str, ...] = ()
     gripper_speed: float = 5.0
     other_hands: tuple[str, ...] = ()
+    grips: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from mjx_bench.physics.scene import SceneModel, compile_scene
 from mjx_bench.predicates import Test, compile_goal
+from mjx_bench.signals import GRIP, touch_pair
 from mjx_bench.task import Atom, ControllerReset, Entity, Region, Reset, Robot, Scene, Task, Threshold
 from mjx_bench.triggers import touches_judged
 
@@ -165,8 +166,9 @@ def instance_fields(index: int) -> dict[str, np.ndarray]:
 
 @functools.cache
 def arm_scene(*, sensors: bool = True) -> tuple[SceneModel, Test]:
-    """The scene with contacts of both fingers, and the test of a goal that reads every kind of signal."""
-    scene = compile_scene(SCENE, touches_judged(arm_task(), (), engine="jax"), sensors=sensors)
+    """The scene with contacts of both fingers and their grip, and the test of a goal that reads every kind of signal."""
+    touches = (*touches_judged(arm_task(), (), engine="jax"), touch_pair(GRIP, "cube"))
+    scene = compile_scene(SCENE, touches, sensors=sensors)
     return scene, compile_goal(GOAL, SCENE, scene.index)[1]
 
 

@@ -12,7 +12,7 @@ from mjx_bench import evidence as ev
 from mjx_bench.evidence import Checker, Gate, Trial
 from mjx_bench.memories import lanes
 from mjx_bench.predicates import compile_atom
-from mjx_bench.signals import SignalIndex, Signals, touch_pair
+from mjx_bench.signals import GRIP, HAND, SignalIndex, Signals, touch_pair
 from mjx_bench.task import Atom, Entity, Region, Threshold
 
 HZ = 50
@@ -52,7 +52,8 @@ SCENE.entities = {
     ),
 }
 SCENE.regions = {"frame": Region("frame", None, (0.1, 0.1, 0.1))}
-INDEX = SignalIndex(("mug", "mark"), ("frame",), ("slide",), (touch_pair("hand:any", "mug"),), ("mug",))
+TOUCHES = {"touch": touch_pair(HAND, "mug"), "held": touch_pair(GRIP, "mug"), "beside": ("mark", "mug")}
+INDEX = SignalIndex(("mug", "mark"), ("frame",), ("slide",), tuple(TOUCHES.values()), ("mug",))
 
 
 def instant(atom: Atom, **fields: Any) -> list[bool]:
@@ -62,6 +63,8 @@ def instant(atom: Atom, **fields: Any) -> list[bool]:
     for lane, value in enumerate(values):
         if name == "away":
             s.entity_pos[lane, 0] = value, 0.0, 0.0
+        elif name == "up":
+            s.entity_pos[lane, 0, 2] = value
         elif name == "degrees":
             a = np.radians(value)
             s.region_mat[lane, 0] = [[np.cos(a), 0, np.sin(a)], [0, 1, 0], [-np.sin(a), 0, np.cos(a)]]
@@ -70,7 +73,7 @@ def instant(atom: Atom, **fields: Any) -> list[bool]:
         elif name == "speed":
             s.entity_vel[lane, 0, :2] = 0.6 * value, 0.8 * value
         else:
-            s.touch[lane, 0] = value
+            s.touch[lane, INDEX.touch(*TOUCHES[name])] = value
     return compile_atom(atom, SCENE, INDEX)(s).tolist()
 
 
@@ -86,6 +89,10 @@ def instant(atom: Atom, **fields: Any) -> list[bool]:
         ),
         (Atom("close", ("drawer",)), {"opening": [0.0, 0.05]}, {"opening": [0.0501, 0.4]}),
         (Atom("free", ("mug",)), {"touch": [False]}, {"touch": [True]}),
+        (Atom("held", ("mug",)), {"held": [True]}, {"held": [False]}),
+        (Atom("touching", ("mug", "mark")), {"beside": [True]}, {"beside": [False]}),
+        (Atom("clear", ("mug", "mark")), {"beside": [False]}, {"beside": [True]}),
+        (Atom("rise", ("mug", "mark"), Threshold(">=", 0.03)), {"up": [0.03, 1.0]}, {"up": [0.0299, -0.03]}),
         (Atom("speed", ("mug",), Threshold("<=", 0.25)), {"speed": [0.0, 0.25]}, {"speed": [0.2501, -3.0]}),
     ],
     ids=lambda v: str(v) if isinstance(v, Atom) else "",

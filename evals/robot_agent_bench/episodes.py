@@ -24,7 +24,7 @@ from evals.robot_agent_bench.behaviour import Call, Episode, Happening, State, S
 from evals.robot_agent_bench.geometry import Geometry, rotated
 from evals.robot_agent_bench.navigation_map import EVERY
 from evals.robot_agent_bench.robot import JOINTS, SIDES
-from evals.robot_agent_bench.scoring import Series, holds, pickup_checkpoints, points_over_time, process_score
+from evals.robot_agent_bench.scoring import Series, holding, holds, pickup_checkpoints, points_over_time, process_score
 from evals.robot_agent_bench.sensing import Explorer, Homes
 from evals.servo import addresses
 from mjx_bench.agents.transcript import read_calls
@@ -77,7 +77,7 @@ def read_episode(run: Run, case: Case, task: Task) -> tuple[Episode, float]:
     held = np.zeros(arm.end)
     happenings: list[Happening] = []
     if task.name in _PICKUPS and arm.end:
-        held = holds(pickup.HELD, read_judged(describe(task), task.name), arrays)
+        held = holding(read_judged(describe(task), task.name), arrays)
         happenings = _happenings(task, qpos, held, checkpoints["target"])
     subtasks = tuple(_subtask(series) for series in checkpoints.values())
     together = [series for own in checkpoints.values() for series in own]

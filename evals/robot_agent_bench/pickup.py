@@ -4,12 +4,13 @@ RobotAgentBench's `shelf_pickup_relocated` (robustness), `shelf_pickup_lighting`
 (recovery). The disturbance of the first two is an event: it comes in the Dynamic arm of a pair, and the Base arm is the same
 episode without (`evals.robot_agent_bench.disturbances`). What differs from the benchmark's sheet:
 
-* A product is held while a pad on either side touches it. Forces and the angle between the pads are not asked for.
-* It is clear of the shelf when it is held 0.03 m or more off the height that it stood at.
+* A product is clear of the shelf when it does not touch it and is 0.03 m or more higher than it stood, inside or outside.
 * Success ends the episode: 1 s after its completion holds where no other time is asked for, and 3 s of holding steadily.
 * The target is a drink or a carton: a bag is wider than the gripper opens. A missed grasp stopped short of it.
 * The base starts 0.02 to 0.38 m to the left of the target, so that the right hand is the nearer one; there +-0.15 m of it.
-* `progress` gives the points for steady time at the first steady step; `scoring` gives them as the sheet does.
+* The five steps after which a hold counts are waited for with the product clear of the shelf (and steady, where that is
+  asked), before the 1 s or 3 s begin; there they may have passed before.
+* `progress` gives the points of a hold, and for steady time, at its first step; `scoring` gives them as the sheet does.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ from evals.robot_agent_bench.furniture import BOARDS
 from evals.robot_agent_bench.household import MARK, Drawer, Home, Placed
 from evals.robot_agent_bench.instances import Drawn, Instances, NoInstance
 from evals.robot_agent_bench.layouts import Layout, Pose, layouts
-from evals.robot_agent_bench.robot import PADS, ROBOT, add_robot
+from evals.robot_agent_bench.robot import ROBOT, add_robot
 from evals.robot_agent_bench.tasking import CONTROL_HZ, FINE_HZ, Geometry, make_task
 from mjx_bench.control.bimanual import HOME, OPEN
 from mjx_bench.evidence import samples_of_hold
 from mjx_bench.task import Atom, Entity, Fraction, Part, Region, Rules, Task, Threshold
 from policies.reference.limbs import Limbs
 
-VERSION = "2"  # of the generator
+VERSION = "3"  # of the generator and of what counts
 APART, OTHERS = 0.15, 5
+HELD_STEPS = 5
 CLEAR, STEADY_SPEED, STEADY_SPIN = 0.03, 0.10, 0.5
 MOVED, EDGE, ROOM = (0.12, 0.25), 0.42, 0.03  # metres: of the target, from the shelf's middle, to its neighbours
 MISSED_BY, MISSED_TURN = (0.03, 0.08), (math.radians(10), math.radians(25))
@@ -45,15 +47,11 @@ TARGETS = (*DRINKS, *(item for item in SNACKS if item.thing.half[0] < 0.04))
 PRODUCTS = (*DRINKS, *SNACKS)
 
 HAND = Entity("visitor_hand", "fixture", "hand", "visitor_hand", None)
-PAD_SIDES = tuple(
-    Entity(f"pads_{end}", "fixture", "pads", f"right_finger_{end}", None, contact_geoms=PADS[i])
-    for i, end in enumerate(("a", "b"))
-)
 START = Region("start_mark", None, (MARK,) * 3)
 
 TOUCHED = Atom("touched", ("target",))
-HELD = (Atom("touching", ("target", "pads_a")), Atom("touching", ("target", "pads_b")))
-LIFTED = (*HELD, Atom("level", ("target", START.name), Threshold(">=", CLEAR)))
+HELD = (Atom("held", ("target",)),)  # for HELD_STEPS in a row
+LIFTED = (*HELD, Atom("clear", ("target", "shelf")), Atom("rise", ("target", START.name), Threshold(">=", CLEAR)))
 STEADY = (
     *LIFTED,
     Atom("speed", ("target",), Threshold("<=", STEADY_SPEED)),
@@ -88,7 +86,7 @@ class Kind:
         latches = (((TOUCHED,),), (HELD,), (LIFTED,), (STEADY,))
         earned = [Part(p, latches=(i,)) for i, p in enumerate(self.points[:4]) if p]
         return Rules(
-            hold=samples_of_hold(self.seconds, CONTROL_HZ),
+            hold=HELD_STEPS - 1 + samples_of_hold(self.seconds, CONTROL_HZ),
             at_once=True,
             score=Fraction((*earned, Part(self.points[4], self.goal)), (Part(sum(self.points)),), latches),
         )
@@ -238,6 +236,6 @@ def make(kind: Kind, suite: str, index: int) -> Task:
     own = {} if kind.event is None else {kind.event: case_of}
     return make_task(
         suite, index, kind.name, instances, kind.goal, kind.rules, kind.horizon, kind.instruction,
-        version=VERSION, regions=(START,), extra_entities=(HAND, *PAD_SIDES), geometry=Geometry("target", events),
+        version=VERSION, regions=(START,), extra_entities=(HAND,), geometry=Geometry("target", events),
         extra={"reads": lambda instance: "target", "work": "shelf", "reach": "ahead", "lifts": True, "own_events": own},
     )  # fmt: skip

@@ -78,6 +78,7 @@ ROBOT = Robot(
     finger_geoms=PADS,  # type: ignore[arg-type]
     hand_geoms=tuple(pad for end in PADS for pad in end),
     other_hands=TCPS[:1],
+    grips=tuple(((a,), (b,)) for a, b in zip(*PADS, strict=True)),
 )
 
 WHITE, GREY, DARK, BLUE = (0.92, 0.93, 0.94), (0.55, 0.57, 0.60), (0.16, 0.17, 0.19), (0.20, 0.42, 0.70)

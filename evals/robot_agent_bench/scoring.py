@@ -67,18 +67,31 @@ def pickup_checkpoints(kind: Kind, judged: Judged, arrays: Mapping[str, np.ndarr
 
     Where points are given for steady time, they grow linearly to 3 s of the longest run.
     """
-    from evals.robot_agent_bench.pickup import HELD, LIFTED, STEADY, TOUCHED
+    from evals.robot_agent_bench.pickup import LIFTED, STEADY, TOUCHED
+
+    held = holding(judged, arrays)
 
     def over_time(atoms: Sequence[Atom]) -> np.ndarray:
-        return holds(atoms, judged, arrays)
+        return held * holds(atoms, judged, arrays)
 
     steady = over_time(STEADY)
     longest = longest_run(steady > 0)
     share = np.minimum(longest / (STEADY_S * CONTROL_HZ), 1.0)
-    end = over_time(HELD) * (longest >= STEADY_S * CONTROL_HZ) if kind.points[3] else over_time(kind.goal)
-    held = (over_time((TOUCHED,)), over_time(HELD), over_time(LIFTED), share, end)
+    end = held * (longest >= STEADY_S * CONTROL_HZ) if kind.points[3] else over_time(kind.goal)
+    series = (holds((TOUCHED,), judged, arrays), held, over_time(LIFTED), share, end)
     channels = ("contact", "process", "process", "process", "final")
-    return [Series(c, p, h) for c, p, h in zip(channels, kind.points, held, strict=True) if p]
+    return [Series(c, p, h) for c, p, h in zip(channels, kind.points, series, strict=True) if p]
+
+
+def holding(judged: Judged, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """[T] 1 after each step at which a pickup's target had been held for as long as counts, else 0."""
+    from evals.robot_agent_bench.pickup import HELD, HELD_STEPS
+
+    found, run = holds(HELD, judged, arrays), 0
+    for i, value in enumerate(found):
+        run = run + 1 if value else 0
+        found[i] = run >= HELD_STEPS
+    return found
 
 
 def holds(atoms: Sequence[Atom], judged: Judged, arrays: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -20,6 +20,7 @@ from mujoco.mjx._src import collision_driver
 
 from mjx_bench.control.arm_jax import Seen, jacobian
 from mjx_bench.errors import BenchError
+from mjx_bench.physics.grips import opposed
 from mjx_bench.physics.mjx_implicit import implicitfast
 from mjx_bench.physics.mjx_program import Law, Parts
 from mjx_bench.physics.mjx_rows import CONTROLLER_MOVING, STATE
@@ -86,6 +87,7 @@ class JaxStepper:
         ctrl, memory = law(*arm_of(self.scene, m, d), d.ctrl)
         d = mjx.fwd_acceleration(m, mjx.fwd_actuation(m, d.replace(ctrl=ctrl)))
         d = mjx.solve(m, d) if d._impl.nefc else d.replace(qacc=d.qacc_smooth)
+        judged["touch"] = self._held(d, judged["touch"])
         d = self._integrate(m, d)
         return {n: getattr(d, n) for n in STATE} | {n: getattr(memory, n) for n in CONTROLLER_MOVING}, judged
 
@@ -98,6 +100,38 @@ class JaxStepper:
         side = jnp.asarray(self._touching)
         between = (side[:, 0][:, first] & side[:, 1][:, second]) | (side[:, 0][:, second] & side[:, 1][:, first])
         return jnp.any(between & (contact.dist < contact.includemargin), axis=1).astype(jnp.float32)
+
+    def _held(self, d: Any, touch: jax.Array) -> jax.Array:
+        """`touch` [P] with what the hands hold, from the forces that the solver has found."""
+        if not self.scene.grips or not self.slots:
+            return touch
+        contact = d._impl.contact
+        first, second = contact.geom[:, 0], contact.geom[:, 1]
+        towards = _normal_forces(self.scene.model, d)[:, None] * contact.frame[:, 0]  # from the first to the second
+        for grip in self.scene.grips:
+            held = jnp.zeros((), bool)
+            for hand in grip.geoms:
+                pads = []
+                for pad in hand:
+                    ahead = jnp.isin(first, pad) & jnp.isin(second, grip.thing)
+                    back = jnp.isin(second, pad) & jnp.isin(first, grip.thing)
+                    pads.append(((ahead.astype(towards.dtype) - back)[:, None] * towards).sum(0))
+                held |= opposed(*pads)
+            touch = touch.at[grip.column].set(held.astype(touch.dtype))
+        return touch
+
+
+def _normal_forces(model: mujoco.MjModel, d: Any) -> jax.Array:
+    """[C] newtons of each contact along its normal; 0 where there is none."""
+    contact = d._impl.contact
+    address, dim = np.asarray(contact.efc_address), np.asarray(contact.dim)
+    elliptic = model.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC
+    rows = np.where(elliptic | (dim == 1), 1, 2 * (dim - 1))  # of a pyramid, all edges add up to the normal
+    force = d._impl.efc_force
+    at = np.minimum(address[:, None] + np.arange(rows.max()), len(force) - 1)
+    counts = (np.arange(rows.max()) < rows[:, None]) & (address >= 0)[:, None]
+    found = jnp.where(counts, force[at], 0.0).sum(1)
+    return jnp.where(contact.dist < contact.includemargin, found, 0.0)
 
 
 def seen_of(scene: SceneModel, d: Any, qvel: jax.Array) -> Parts:

@@ -169,11 +169,12 @@ class Execute:
     def _on(self, place: int) -> Program:
         """The program of a device, compiled when it is first needed.
 
-        One program for all devices, partitioned by XLA, would not do: its passes change bits.
+        One program for all devices, partitioned by XLA, would not do: its passes change bits. So does naming no device where
+        there is only one.
         """
         with self._compiling:
             if place not in self._programs:
-                there = None if len(self.devices) == 1 else SingleDeviceSharding(self.devices[place])
+                there = SingleDeviceSharding(self.devices[place])
                 shapes = (
                     jax.ShapeDtypeStruct((self.tile, self.moving.size), np.float32, sharding=there),
                     jax.ShapeDtypeStruct((self.tile, self.given.size), np.float32, sharding=there),

@@ -23,6 +23,7 @@ from mujoco.mjx.warp import types
 
 from mjx_bench.errors import BenchError
 from mjx_bench.observe import warp_renderer
+from mjx_bench.physics.grips import opposed, pressed
 from mjx_bench.physics.mjx_jax import arm_of, seen_of
 from mjx_bench.physics.mjx_program import Law, Parts
 from mjx_bench.physics.mjx_rows import CONTROLLER_MOVING, STATE
@@ -119,11 +120,15 @@ class WarpStepper:
         return {n: getattr(d, n) for n in STATE} | {n: getattr(memory, n) for n in CONTROLLER_MOVING}, judged
 
     def _touches(self, d: Any) -> jax.Array:
-        """float [P] 1 where a pair has a contact."""
+        """float [P] 1 where a pair has a contact, or a hand holds the thing."""
         found = d.sensordata[self.scene.touch_sensor] > 0
         starts = [*self.scene.touch_start.tolist(), len(self.scene.touch_sensor)]
         parts = [jnp.any(found[a:b]) for a, b in itertools.pairwise(starts)]
-        return jnp.stack(parts).astype(jnp.float32) if parts else jnp.zeros(0)
+        touch = jnp.stack(parts).astype(jnp.float32) if parts else jnp.zeros(0)
+        for grip in self.scene.grips:
+            hands = [opposed(*(pressed(d.sensordata[pad]) for pad in hand)) for hand in grip.sensors]
+            touch = touch.at[grip.column].set(jnp.any(jnp.stack(hands)).astype(jnp.float32))
+        return touch
 
 
 def contacts_of(model: mujoco.MjModel) -> int:

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 
 import mujoco
 import numpy as np
 
 from mjx_bench.control.arm import ArmIndex, index_arm
-from mjx_bench.signals import FINGERS, HAND, SignalIndex
+from mjx_bench.physics.grips import SENSED, Part, add_press
+from mjx_bench.signals import FINGERS, GRIP, HAND, SignalIndex, held_of
 from mjx_bench.task import Scene
 
 # Bytes of per-lane solver memory. LIBERO asks for far more than its scenes use, and every lane reserves it; a lane that
 # runs out is voided.
 ARENA_BYTES = 64 * 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class Grip:
+    """A thing that is asked to be held.
+
+    Attributes:
+      column: of the touches, that of the thing with `GRIP`.
+      sensors: of each hand's two pads, int [n] addresses in sensordata, all numbers of all their sensors.
+      geoms: of each hand's two pads, ids.
+      thing: ids of its geoms.
+    """
+
+    column: int
+    sensors: tuple[tuple[np.ndarray, np.ndarray], ...]
+    geoms: tuple[tuple[np.ndarray, np.ndarray], ...]
+    thing: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +53,7 @@ class SceneModel:
       touch_sensor: int [S] addresses in sensordata of the sensors of all pairs, pair by pair.
       touch_start: int [P] where each pair's begin.
       touch_geoms: P pairs of int arrays: the geoms of either side, for an engine that reads its own contacts.
+      grips: things of which `GRIP` is asked; the pairs above have neither sensors nor geoms for those.
       gripper_qpos: int [2] finger joints.
       hand_body: body whose orientation is reported.
     """
@@ -51,6 +71,7 @@ class SceneModel:
     touch_sensor: np.ndarray
     touch_start: np.ndarray
     touch_geoms: tuple[tuple[np.ndarray, np.ndarray], ...]
+    grips: tuple[Grip, ...]
     gripper_qpos: np.ndarray
     hand_body: int
 
@@ -71,6 +92,8 @@ def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...], *, sensors
     plain = spec.compile()
     touching = {name: _touching(plain, scene, name) for name in {n for pair in touches for n in pair}}
     groups = [[_add_touch(spec, x, y) for x in touching[a] for y in touching[b]] for a, b in touches if sensors]
+    held = {column: name for column, pair in enumerate(touches) if (name := held_of(pair)) is not None}
+    presses = {name: _add_presses(spec, scene, touching[name]) for name in held.values()} if sensors else {}
     model = spec.compile() if groups else plain
     stages = {model.sensor_needstage[model.sensor(s).id] for group in groups for s in group}
     assert stages <= {int(mujoco.mjtStage.mjSTAGE_POS)}, "engines read touches together with poses"
@@ -94,6 +117,18 @@ def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...], *, sensors
         touch_sensor=np.array([model.sensor(s).adr[0] for group in groups for s in group], np.int64),
         touch_start=np.cumsum([0, *(len(group) for group in groups[:-1])])[: len(groups)],
         touch_geoms=tuple((_geoms(plain, scene, a), _geoms(plain, scene, b)) for a, b in touches),
+        grips=tuple(
+            Grip(
+                column,
+                tuple(
+                    _each_pad(hand, lambda s: model.sensor(s).adr[0] + np.arange(SENSED))
+                    for hand in presses.get(name, ())
+                ),
+                tuple(_each_pad(hand, lambda g: [plain.geom(g).id]) for hand in _pads(scene)),
+                _geoms(plain, scene, name),
+            )
+            for column, name in held.items()
+        ),
         gripper_qpos=np.array([model.joint(j).qposadr[0] for j in scene.robot.gripper_joints], np.int64),
         hand_body=model.body(scene.robot.hand_body).id,
     )
@@ -116,7 +151,26 @@ def _subtree(model: mujoco.MjModel, root: int) -> np.ndarray:
     return np.array(sorted(inside), np.int64)
 
 
-Part = tuple[mujoco.mjtObj, str]
+def _pads(scene: Scene) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Geoms of the two pads of each hand."""
+    return scene.robot.grips or (scene.robot.finger_geoms,)
+
+
+def _add_presses(spec: mujoco.MjSpec, scene: Scene, thing: list[Part]) -> list[tuple[list[str], list[str]]]:
+    """Names of the sensors of each hand's two pads."""
+    geom = mujoco.mjtObj.mjOBJ_GEOM
+    sides = [
+        [[add_press(spec, (geom, g), part) for g in pad for part in thing] for pad in hand] for hand in _pads(scene)
+    ]
+    return [(a, b) for a, b in sides]
+
+
+def _each_pad(
+    hand: tuple[Sequence[str], Sequence[str]], find: Callable[[str], Sequence[int] | np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """int [n] of each of a hand's two pads: what is found by its names."""
+    a, b = (np.array([i for name in pad for i in find(name)], np.int64) for pad in hand)
+    return a, b
 
 
 def _touching(model: mujoco.MjModel, scene: Scene, name: str) -> list[Part]:
@@ -127,6 +181,8 @@ def _touching(model: mujoco.MjModel, scene: Scene, name: str) -> list[Part]:
     """
     if name in FINGERS:
         return [(mujoco.mjtObj.mjOBJ_GEOM, g) for g in scene.robot.finger_geoms[FINGERS.index(name)]]
+    if name == GRIP:
+        return []
     if name == HAND:
         return [(mujoco.mjtObj.mjOBJ_GEOM, g) for g in scene.robot.hand_geoms]
     entity = scene.entities[name]
@@ -145,6 +201,8 @@ def _geoms(model: mujoco.MjModel, scene: Scene, name: str) -> np.ndarray:
         names: tuple[str, ...] = scene.robot.finger_geoms[FINGERS.index(name)]
     elif name == HAND:
         names = scene.robot.hand_geoms
+    elif name == GRIP:
+        names = ()
     else:
         names = scene.entities[name].contact_geoms
     return np.array([model.geom(g).id for g in names], np.int64)

@@ -1,0 +1,50 @@
+"""Whether a hand holds something: both of its pads press it, from opposite sides. NumPy and JAX alike.
+
+What a pad presses with is the sum over its contacts of normal force times normal, newtons, towards the thing. A contact
+sensor for each pad and thing reports both of its `SLOTS` strongest contacts; MuJoCo turns the normals of a sensor from its
+first part to its second.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import mujoco
+
+# Both pads together press with so much at least, and the angle between what they press with is so large at least.
+LEAST_FORCE, LEAST_ANGLE = 0.5, math.radians(120.0)
+SLOTS = 8  # two boxes have no more contacts
+_DATA = (mujoco.mjtConDataField.mjCONDATA_FORCE, mujoco.mjtConDataField.mjCONDATA_NORMAL)
+SENSED = SLOTS * 3 * len(_DATA)  # numbers of a sensor
+_STRONGEST = 2  # how a sensor chooses among contacts
+
+Part = tuple[mujoco.mjtObj, str]
+
+
+def add_press(spec: mujoco.MjSpec, pad: Part, thing: Part) -> str:
+    """Adds the sensor of what `pad` presses `thing` with; returns its name."""
+    name = f"press:{pad[1]}:{thing[1]}"
+    spec.add_sensor(
+        name=name,
+        type=mujoco.mjtSensor.mjSENS_CONTACT,
+        objtype=pad[0],
+        objname=pad[1],
+        reftype=thing[0],
+        refname=thing[1],
+        intprm=[sum(1 << int(field) for field in _DATA), _STRONGEST, SLOTS],
+    )
+    return name
+
+
+def pressed(sensed: Any) -> Any:
+    """[..., 3] newtons in world axes, from what the sensors of a pad say, [..., n * SENSED]."""
+    slots = sensed.reshape(*sensed.shape[:-1], -1, 6)  # a force in the contact's frame, normal first, and the normal
+    return (slots[..., :1] * slots[..., 3:]).sum(-2)
+
+
+def opposed(a: Any, b: Any) -> Any:
+    """bool [...] whether pads that press with a and b [..., 3] hold what is between them."""
+    sizes = [(v**2).sum(-1) ** 0.5 for v in (a, b)]
+    both = (sizes[0] > 0.0) & (sizes[1] > 0.0) & (sizes[0] + sizes[1] >= LEAST_FORCE)
+    return both & ((a * b).sum(-1) <= math.cos(LEAST_ANGLE) * sizes[0] * sizes[1])
