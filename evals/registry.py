@@ -96,9 +96,13 @@ def listing(suite: str) -> list[dict[str, Any]]:
 def no_task(suites: Sequence[str], name: str) -> BenchError:
     """The error for a name that is no task of some suites: what it lacks to run here, or else the nearest names."""
     rows = [row for suite in suites for row in listing(suite)]
+    numbered = [row["name"] for row in rows if row["index"] is not None and row.get("id") == name]
+    hint = f"; the task with the benchmark's number {name} is {numbered[0]}: give that name" if numbered else ""
     for row in rows:
         if row["name"] == name and row["index"] is None:
-            return BenchError(f"{row['suite']} task {name!r} does not run here: it lacks {row['lacks']}")
+            return BenchError(f"{row['suite']} task {name!r} does not run here: it lacks {row['lacks']}{hint}")
+    if hint:
+        return BenchError(f"no task {name!r}{hint}")
     return unknown_name(f"task of {', '.join(suites)}", name, [r["name"] for r in rows if r["index"] is not None])
 
 

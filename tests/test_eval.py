@@ -75,6 +75,11 @@ def test_failures_and_what_is_missing_are_told(folder: Path, tmp_path: Path):
     report = summarise_evaluation(half)
     assert (report["instances"], report["successes"], report["void"]) == (4, 3, 1)
     assert report["void_arms"] == [{"case_id": void.case_id, "arm": "base", "reason": "state is not finite"}]
+    assert "1 case(s) are void and outside of every rate: state is not finite (1 arm)" in report["notes"]
+    other = dataclasses.replace(failed, case_id="of-another-run")
+    [said] = summarise_evaluation(dataclasses.replace(run, records=(*run.records, other)))["notes"]
+    assert said.startswith("1 record(s) are of no case of ")
+    assert said.endswith("of-another-run")
     assert report["incomplete"] == [run.records[5].case_id]
     assert [note.split(" ", 1)[1][:14] for note in report["notes"]] == ["case(s) are no", "case(s) are vo"]
     page = to_markdown(report)

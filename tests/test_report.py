@@ -182,7 +182,7 @@ def test_notes(tmp_path: Path, run: Run):
     light, incomplete, void = summarise(run)["notes"]
     assert light.startswith("illumination_switch: delta is exactly zero because scripted.reactive sees no pictures")
     assert incomplete.startswith("1 case(s) have an arm missing")
-    assert void.startswith("1 pair(s) are void")
+    assert void == "1 pair(s) are void and outside of every rate: physics diverged (1 arm)"
     two = [("illumination_switch", True, True, 0), ("camera_shift", True, True, 0)]
     assert summarise(make_run(tmp_path / "a", two))["notes"][0].startswith("illumination_switch and camera_shift: ")
     assert summarise(make_run(tmp_path / "b", two, sees_pictures=True))["notes"] == []

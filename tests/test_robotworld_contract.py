@@ -197,6 +197,10 @@ def test_a_task_that_does_not_run_says_what_it_lacks(capfd: pytest.CaptureFixtur
     assert capfd.readouterr().err.endswith(said)
     assert cli.main([*command, "rw-reverse-bey"]) == 2
     assert "did you mean rw-reverse-bay?" in capfd.readouterr().err
+    # A number of the benchmark's is no index of ours; two of them are names of other tasks.
+    for number, name in (("42", "BlockStackingSpecifiedOrderTask"), ("73", "drone_payload_hover")):
+        assert cli.main([*command, number]) == 2
+        assert f"the task with the benchmark's number {number} is {name}: give that name" in capfd.readouterr().err
 
 
 def test_the_command_lists_them(capfd: pytest.CaptureFixture[str]):

@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from evals import registry
 from evals.libero_max.eligibility import EVENTS, distractors_of, eligible_events
 from evals.libero_max.placing import DIRECTIONS, Layout, free_direction, free_offset, free_ring
 from evals.libero_max.sampler import SAMPLER, sample_manifest
@@ -471,6 +472,18 @@ def test_the_receptacles_of_libero_goal_can_be_relocated_and_touch_nothing(index
     for case in cases:
         assert case.scenario.change.fields["object"] == task.receptacle
         assert penetrations(task, model, case) == {}, case.case_id
+
+
+@pytest.mark.parametrize("suite", ["roboquest", "robotworld", "robot_agent_bench"])
+def test_every_event_of_every_task_of_our_own_fits_its_scene(suite: str):
+    """Among them a shift of a camera where there is none but the robot's."""
+    for row in registry.task_table(suite):
+        task = registry.load_task(suite, row["index"])
+        drawn = sorted(eligible_events(task))
+        cases = sample_manifest([task], 4 * len(drawn), 0, events=drawn).cases
+        assert {case.scenario.event for case in cases} == set(drawn)
+        for case in cases:
+            check_case(case, task, len(task.load_init_states()))
 
 
 @pytest.mark.skipif(not CATALOGUE.exists(), reason="the released JSON schemas are not next to this checkout")

@@ -25,6 +25,7 @@ TRIGGER_DISTANCE_M = 0.18
 
 # Parameters by draw: sections 2.1 to 2.8.
 LIGHT_SCALE = (0.2, 1.8)
+GLOBAL_VIEW = "agentview"
 CAMERA = (
     {"delta_position_m": [0.06, 0.0, 0.02], "yaw_degrees": 18.0, "delta_fovy_degrees": 12.0},
     {"delta_position_m": [-0.06, 0.03, 0.0], "yaw_degrees": -22.0, "delta_fovy_degrees": -12.0},
@@ -248,7 +249,9 @@ def _light(task: Task, layout: Layout, event: str, draw: int, seed: int) -> _Mad
 
 
 def _camera(task: Task, layout: Layout, event: str, draw: int, seed: int) -> _Made:
-    return {"camera": "agentview", "calibration": "fixed_global_viewpoint", **CAMERA[draw]}, []
+    if GLOBAL_VIEW in task.scene.cameras:
+        return {"camera": GLOBAL_VIEW, "calibration": "fixed_global_viewpoint", **CAMERA[draw]}, []
+    return {"camera": task.scene.cameras[0], **CAMERA[draw]}, []  # where there is none, the robot's first
 
 
 def _theme(task: Task, layout: Layout, event: str, draw: int, seed: int) -> _Made:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mjx_bench.records import Record, Run
-from mjx_bench.report.summary import folder_notes
+from mjx_bench.report.summary import folder_notes, void_reasons
 from mjx_bench.stats import ratio, wilson
 from mjx_bench.types import Arm
 
@@ -40,7 +40,7 @@ def summarise_evaluation(run: Run) -> dict[str, Any]:
     if missing:
         notes.append(f"{len(missing)} case(s) are not run yet; run the same command again to finish")
     if summary["void"]:
-        notes.append(f"{summary['void']} case(s) are void and outside of every rate; their reasons are in void_arms")
+        notes.append(f"{summary['void']} case(s) are void and outside of every rate: {void_reasons(summary)}")
     return summary | {"notes": [*folder_notes(run), *notes]}
 
 

@@ -61,8 +61,15 @@ def summarise(run: Run, missing_fails: bool = False) -> dict[str, Any]:
 
 
 def folder_notes(run: Run) -> list[str]:
-    """That the folder holds one shard only, or has lost its arrays, where that is so."""
+    """That the folder holds one shard only, records of other cases, or has lost its arrays, where that is so."""
     notes = []
+    own = {case["case_id"] for case in run.manifest["cases"]}
+    if foreign := [record.case_id for record in run.records if record.case_id not in own]:
+        notes.append(
+            f"{len(foreign)} record(s) are of no case of {run.directory / 'manifest.json'}, and in no number here: "
+            + ", ".join(foreign[:3])
+            + (", ..." if len(foreign) > 3 else "")
+        )
     if (shard := run.header.shard) is not None:
         notes.append(f"shard {shard}, of {len(shard.case_ids)} cases in all; mjx-bench merge puts the shards together")
     needed = max((ref.offset + ref.nbytes for r in run.records for ref in r.arrays.values()), default=0)
@@ -73,6 +80,14 @@ def folder_notes(run: Run) -> list[str]:
             " them can be judged again or shown"
         )
     return notes
+
+
+def void_reasons(summary: Mapping[str, Any]) -> str:
+    """The most frequent reason among `void_arms`, and how many others there are."""
+    counts = Counter(arm["reason"] for arm in summary["void_arms"])
+    reason, times = counts.most_common(1)[0]
+    rest = sum(counts.values()) - times
+    return f"{reason} ({times} arm{'s' * (times != 1)}" + (f"; {rest} more in void_arms)" if rest else ")")
 
 
 def summarise_outcomes(
@@ -225,7 +240,7 @@ def _notes(summary: dict[str, Any], by_event: dict[str, list[Pair]], settings: M
     if summary["incomplete"]:
         notes.append(f"{len(summary['incomplete'])} case(s) have an arm missing; run the same command again to finish")
     if summary["void"]:
-        notes.append(f"{summary['void']} pair(s) are void and outside of every rate; their reasons are in void_arms")
+        notes.append(f"{summary['void']} pair(s) are void and outside of every rate: {void_reasons(summary)}")
     return notes
 
 
