@@ -190,11 +190,16 @@ def test_the_oracle_concludes_from_readings_alone():
 
 @pytest.mark.slow
 def test_the_oracle_solves_every_level_and_doing_nothing_does_not():
-    from tests.roboquest_runs import outcomes
-
-    task = dataclasses.replace(made_task(), horizon=odd.HORIZON)
+    task, outcomes = dataclasses.replace(made_task(), horizon=odd.HORIZON), roboquest_runs.outcomes
     # And one in which usual parcels read nearly what the stop reads, and one in which the hand meets the beam.
     found = outcomes(task, "scripted.oracle", [*range(9), 16, 22])
     assert [verdict for verdict, _ in found] == [Verdict.SUCCESS] * 11
     assert outcomes(dataclasses.replace(task, horizon=100), "zero", [1]) == [(Verdict.TIMEOUT, 0.0)]
     assert np.isfinite([progress for _, progress in found]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [94, 109], ids=["one parcel leans in the box", "a wall is beside what lies away"])
+def test_the_oracle_lays_a_parcel_anew_and_reaches_past_where_the_base_can_go(index: int):
+    task = dataclasses.replace(made_task(), horizon=odd.HORIZON)
+    assert roboquest_runs.outcomes(task, "scripted.oracle", [index]) == [(Verdict.SUCCESS, 1.0)]

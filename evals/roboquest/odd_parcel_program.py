@@ -14,7 +14,6 @@ import numpy as np
 
 from evals.roboquest.kitchen import START_GAP, TOP_Z, Footprint
 from evals.roboquest.odd_parcel_parts import (
-    ARM,
     BALANCE,
     BEAM_JOINT,
     BOX,
@@ -29,8 +28,19 @@ from evals.roboquest.odd_parcel_parts import (
     KNOB_CAP,
     KNOB_STEM,
     PAN,
-    PARCELS,
-    PIVOT,
+)
+from evals.roboquest.odd_parcel_sight import (
+    below_beam,
+    by_place,
+    cover_lifted,
+    covered,
+    holding,
+    in_box,
+    nearest,
+    on_pan,
+    seen_parcels,
+    within_box,
+    xy,
 )
 from evals.roboquest.reaching import FACING, RAISED, pick, press_submit, raised, stand_at
 from evals.roboquest.rectangles import Rect, apart
@@ -41,18 +51,17 @@ from policies.mobile.view import MobileView
 
 CAP_TOP = 0.0405  # of SUBMIT above the work top, its weight on the spring
 TOUR = (-0.5, 0.5)  # x of the base where it looks about
-SIGHT = 0.75  # metres to a side, from the base, within which things are seen
 BELOW_TOP = 0.010  # of the grip site below a parcel's top
 SETTLE = 40  # ticks until the beam is read
 ALIKE = 0.035  # radians between readings that are the same
 AT_STOP = math.radians(11.5)  # of the beam, from which on it may rest at its stop: 0.20 kg reads 10.9 degrees
-PAN_OUT, FRONT = (
-    0.07,
-    0.26,
-)  # metres: outwards from a pan's middle, where parcels go; before it, where the hand comes from
+# Metres: outwards from a pan's middle, where parcels go; before it, where the hand comes from.
+PAN_OUT, FRONT = 0.07, 0.26
+AGAIN = 4  # times that a parcel is taken out of the box again
+FLAT = math.cos(math.radians(8.0))
+STUCK = 0.01  # metres: a base that has moved less since it set out stands at a wall
 _ROOM = 0.022  # metres around what is put down
 _KNOB = CLOCHE_HEIGHT + CLOCHE_WALL + KNOB_STEM[1] + KNOB_CAP[1]  # height of the knob's top
-_HELD = (0.055, 0.0785)  # metres between fingers that hold a parcel
 _PUT = 0.004
 
 
@@ -68,6 +77,8 @@ class Weighed:
       waited: whether the beam had its time.
       goal: where what is picked is meant to go: "left", "right", "away", "box" or "cover".
       aside: whether the cover is put aside.
+      again: how often a parcel was taken out of the box, since it lay askew.
+      stood: x, y of the base when it last set out for a parcel; None once it is there.
     """
 
     toured: int = 0
@@ -77,6 +88,8 @@ class Weighed:
     waited: bool = False
     goal: str = ""
     aside: bool = False
+    again: int = 0
+    stood: tuple[float, float] | None = None
 
 
 class OddParcel:
@@ -91,7 +104,7 @@ class OddParcel:
 
     def next(self, memory: Weighed, view: MobileView) -> tuple[Weighed, Move, str]:
         """The next move, and stage and subtask in words."""
-        m = dataclasses.replace(memory, seen=_seen(memory, view))
+        m = dataclasses.replace(memory, seen=seen_parcels(memory.seen, view))
         if m.toured < len(TOUR):
             there = (TOUR[m.toured], self._footprint.front - START_GAP, FACING)
             side = "left" if TOUR[m.toured] < 0 else "right"
@@ -100,18 +113,18 @@ class OddParcel:
                 Drive(there),
                 f"look around: look along the counter, {side}",
             )
-        if m.goal == "cover" and _lifted(view):
+        if m.goal == "cover" and cover_lifted(view):
             return self._put_cover(m, view)
-        held = next((name for name in m.seen if _held(view, name)), None)
+        held = next((name for name in m.seen if holding(view, name)), None)
         if held is not None:
             return self._put(m, view, held)
-        if _covers(view) and not m.aside:
+        if covered(view) and not m.aside:
             return self._take_cover(m, view)
         return self._weigh(m, view)
 
     def _weigh(self, m: Weighed, view: MobileView) -> tuple[Weighed, Move, str]:
         """The hand is empty: what to do next."""
-        on_right = next((name for name in m.seen if _on(view, name, "right")), None)
+        on_right = next((name for name in m.seen if on_pan(view, name, "right")), None)
         if on_right is not None and on_right not in dict(m.readings):
             if not m.waited:
                 return (
@@ -124,23 +137,36 @@ class OddParcel:
             odd = on_right in odd_ones(m.seen, m.first, dict(m.readings))
             return self._pick(m, view, on_right, "box" if odd else "away")
         left = [name for name in m.seen if name != m.first and name not in dict(m.readings)]
-        if m.first == "" or (left and not _on(view, m.first, "left")):
-            first = m.first or _nearest(view, m.seen, m.seen, view.pos("left_pan"))
+        if m.first == "" or (left and not on_pan(view, m.first, "left")):
+            first = m.first or nearest(view, m.seen, m.seen, view.pos("left_pan"))
             return self._pick(dataclasses.replace(m, first=first), view, first, "left")
         if left:
-            return self._pick(m, view, _nearest(view, left, m.seen, view.pos("right_pan")), "right")
-        odd_left = [n for n in odd_ones(m.seen, m.first, dict(m.readings)) if not _in_box(view, n)]
-        if odd_left:
-            return self._pick(m, view, _nearest(view, odd_left, m.seen, view.pos(BOX)), "box")
+            return self._pick(m, view, nearest(view, left, m.seen, view.pos("right_pan")), "right")
+        found = odd_ones(m.seen, m.first, dict(m.readings))
+        out = [n for n in found if not in_box(view, n)]
+        if (top := self._askew(m, view, found)) is not None and (m.again or not out):
+            m, move, said = self._pick(m, view, top, "away")
+            return dataclasses.replace(m, again=m.again + (m.stood is None)), move, said
+        if out:
+            return self._pick(m, view, nearest(view, out, m.seen, view.pos(BOX)), "box")
         return m, press_submit(view, self._footprint, CAP_TOP), "finish: press the red button"
+
+    def _askew(self, m: Weighed, view: MobileView, found: Iterable[str]) -> str | None:
+        """What to take out of the box again, the highest first; on the counter it comes to lie flat."""
+        inside = [name for name in found if in_box(view, name)]
+        askew = [name for name in inside if not within_box(view, name)]
+        if askew or m.again:  # what leans makes the next one lean
+            askew += [name for name in inside if name not in askew and view.rot(name)[2, 2] < FLAT]
+        return max(askew, key=lambda name: float(view.pos(name)[2]), default=None) if m.again < AGAIN else None
 
     def _pick(self, m: Weighed, view: MobileView, name: str, goal: str) -> tuple[Weighed, Move, str]:
         """Takes a parcel from where it lies."""
         m, at = dataclasses.replace(m, goal=goal), view.pos(name)
-        pan = next((pan for pan in ("left", "right") if _on(view, name, pan)), None)
-        said = f"{_STAGES[goal]}: pick up {_named(view, name, pan)}"
-        if (move := self._near(view, at)) is not None:
-            return m, move, said
+        pan = next((pan for pan in ("left", "right") if on_pan(view, name, pan)), None)
+        said = f"{_STAGES[goal]}: pick up {by_place(view, name, pan)}"
+        if (near := self._near(m, view, at)) is not None:
+            return *near, said
+        m = dataclasses.replace(m, stood=None)
         rot = moves.down(moves.easiest(view.yaw(name), view))
         site = at + np.array([0.0, 0.0, HALF[2] - BELOW_TOP])
         if pan is None:
@@ -152,7 +178,7 @@ class OddParcel:
     def _put(self, m: Weighed, view: MobileView, name: str) -> tuple[Weighed, Move, str]:
         """Takes what is in the hand where it is meant to go."""
         said = f"{_STAGES[m.goal]}: {_PUTS[m.goal]}"
-        if _below_beam(view):  # where it met something on its way out
+        if below_beam(view):  # where it met something on its way out
             down = view.eef - np.array([0.0, 0.0, 0.06])
             lower = Waypoint("down", down, view.hand_rot, moves.CLOSED, 0.015, 0, 0.15, 40)
             return m, Arm((lower, self._before(view, down, view.hand_rot, moves.CLOSED))), said
@@ -162,7 +188,7 @@ class OddParcel:
             spot = view.pos(f"{m.goal}_pan") + np.array([out * math.cos(yaw), out * math.sin(yaw), 0.0])
             turn, height = yaw + math.pi / 2, float(spot[2])
         elif m.goal == "box":
-            inside = [other for other in m.seen if _in_box(view, other)]
+            inside = [other for other in m.seen if in_box(view, other)]
             top = max((float(view.pos(other)[2]) + HALF[2] for other in inside), default=TOP_Z + BOX_FLOOR)
             spot, turn = view.pos(BOX), 0.0
             # The open fingers are wider than the box: they stay above its walls.
@@ -183,10 +209,14 @@ class OddParcel:
 
     def _take_cover(self, m: Weighed, view: MobileView) -> tuple[Weighed, Move, str]:
         m, at, said = dataclasses.replace(m, goal="cover"), view.pos(CLOCHE), "look around: lift the cover by its knob"
-        if (move := self._near(view, at)) is not None:
-            return m, move, said
+        if (near := self._near(m, view, at)) is not None:
+            return *near, said
         site = at + np.array([0.0, 0.0, _KNOB - 0.014])
-        return m, pick(site, moves.down(moves.easiest(0.0, view)), 0.16, above=0.09), said
+        return (
+            dataclasses.replace(m, stood=None),
+            pick(site, moves.down(moves.easiest(0.0, view)), 0.16, above=0.09),
+            said,
+        )
 
     def _put_cover(self, m: Weighed, view: MobileView) -> tuple[Weighed, Move, str]:
         said = "look around: put the cover aside"
@@ -196,10 +226,13 @@ class OddParcel:
         site = np.array([x, y, TOP_Z + 0.003]) + (view.eef - view.pos(CLOCHE)) * np.array([0.0, 0.0, 1.0])
         return dataclasses.replace(m, aside=True), moves.place(site, view.hand_rot), said
 
-    def _near(self, view: MobileView, spot: np.ndarray) -> Move | None:
-        """What comes before reaching for something: the hand up, the base before it."""
-        drive = stand_at(view, self._footprint, spot)
-        return drive if drive is None else raised(view) or drive
+    def _near(self, m: Weighed, view: MobileView, spot: np.ndarray) -> tuple[Weighed, Move] | None:
+        """What comes before reaching for something: the hand up, the base before it, or as near as a wall lets it."""
+        drive, here = stand_at(view, self._footprint, spot), (float(view.base[0]), float(view.base[1]))
+        if drive is None or (m.stood is not None and math.dist(m.stood, here) < STUCK):
+            return None
+        up = raised(view)
+        return (m, up) if up is not None else (dataclasses.replace(m, stood=here), drive)
 
     def _before(self, view: MobileView, site: np.ndarray, rot: np.ndarray, grip: float) -> Waypoint:
         """A place before a pan, beside the beam's end and not below it."""
@@ -211,16 +244,16 @@ class OddParcel:
     ) -> tuple[tuple[float, float], float]:
         """A free place and a turn for what is in the hand: near the right pan, clear of everything."""
         taken: list[Rect] = [
-            (_xy(view, BALANCE), (0.18 + PAN[0], PAN[1]), view.yaw(BALANCE)),
-            (_xy(view, BOX), (INSIDE[0] + 0.02, INSIDE[1] + 0.02), 0.0),
-            (_xy(view, "submit"), (0.055, 0.05), 0.0),
+            (xy(view, BALANCE), (0.18 + PAN[0], PAN[1]), view.yaw(BALANCE)),
+            (xy(view, BOX), (INSIDE[0] + 0.02, INSIDE[1] + 0.02), 0.0),
+            (xy(view, "submit"), (0.055, 0.05), 0.0),
         ]
         for other in m.seen:
-            if other != name and view.pos(other)[2] < TOP_Z + 0.12 and not _in_box(view, other):
-                taken.append((_xy(view, other), HALF[:2], view.yaw(other)))
-        if name != CLOCHE and abs(_xy(view, CLOCHE)[0]) < 2.0:
-            taken.append((_xy(view, CLOCHE), (CLOCHE_RADIUS, CLOCHE_RADIUS), 0.0))
-        pan, best = _xy(view, "right_pan"), None
+            if other != name and view.pos(other)[2] < TOP_Z + 0.12 and not in_box(view, other):
+                taken.append((xy(view, other), HALF[:2], view.yaw(other)))
+        if name != CLOCHE and abs(xy(view, CLOCHE)[0]) < 2.0:
+            taken.append((xy(view, CLOCHE), (CLOCHE_RADIUS, CLOCHE_RADIUS), 0.0))
+        pan, best = xy(view, "right_pan"), None
         for x in np.arange(-0.53, 0.32, 0.025):
             for y in np.arange(-0.23, 0.015, 0.025):
                 for turn in (0.0, math.pi / 2):
@@ -263,72 +296,3 @@ def odd_ones(seen: Iterable[str], first: str, readings: dict[str, float]) -> lis
 def _alike(a: float, b: float) -> bool:
     """Whether two readings, radians, are the same; what rests at a stop is like nothing: it may weigh any more."""
     return abs(a - b) < ALIKE and max(abs(a), abs(b)) < AT_STOP
-
-
-def _seen(m: Weighed, view: MobileView) -> tuple[str, ...]:
-    """With those that have come into view, from left to right."""
-    new = []
-    for name in PARCELS:
-        at = view.pos(name)
-        hidden = _covers(view) and math.dist(_xy(view, CLOCHE), at[:2]) < 0.05
-        if name not in m.seen and not hidden and abs(at[0] - view.base[0]) < SIGHT and at[2] > TOP_Z - 0.05:
-            new.append(name)
-    return (*m.seen, *sorted(new, key=lambda name: tuple(view.pos(name))))
-
-
-def _covers(view: MobileView) -> bool:
-    """Whether the cloche is there, and stands on the counter."""
-    at = view.pos(CLOCHE)
-    return abs(float(at[0]) - view.base[0]) < SIGHT and float(at[2]) < TOP_Z + 0.03
-
-
-def _lifted(view: MobileView) -> bool:
-    return 0.008 < view.opening < 0.04 and float(view.pos(CLOCHE)[2]) > TOP_Z + 0.05
-
-
-def _held(view: MobileView, name: str) -> bool:
-    return _HELD[0] < view.opening < _HELD[1] and float(np.linalg.norm(view.pos(name) - view.eef)) < 0.045
-
-
-def _on(view: MobileView, name: str, pan: str) -> bool:
-    """Whether a parcel lies on a pan."""
-    off = view.rot(f"{pan}_pan").T @ (view.pos(name) - view.pos(f"{pan}_pan"))
-    return bool(abs(off[0]) < PAN[0] and abs(off[1]) < PAN[1] and 0.0 < off[2] < 0.06)
-
-
-def _below_beam(view: MobileView) -> bool:
-    """Whether the hand is where the beam is in its way upwards; on the counter nothing lies there."""
-    off = view.rot(BALANCE).T @ (view.eef - view.pos(BALANCE))
-    return bool(abs(off[0]) < ARM + PAN[0] and abs(off[1]) < 0.14 and off[2] < PIVOT)
-
-
-def _in_box(view: MobileView, name: str) -> bool:
-    off = view.pos(name) - view.pos(BOX)
-    return bool(abs(off[0]) < INSIDE[0] and abs(off[1]) < INSIDE[1])
-
-
-def _nearest(view: MobileView, names: Iterable[str], seen: Iterable[str], to: np.ndarray) -> str:
-    """The nearest one on which no other lies."""
-    names, seen = list(names), list(seen)
-
-    def below(name: str) -> bool:
-        at = view.pos(name)
-        return any(
-            math.dist(view.pos(o)[:2], at[:2]) < 0.06 and view.pos(o)[2] > at[2] + 0.02 for o in seen if o != name
-        )
-
-    free = [name for name in names if not below(name)] or names
-    return min(free, key=lambda name: float(np.linalg.norm(view.pos(name) - to)))
-
-
-def _xy(view: MobileView, name: str) -> tuple[float, float]:
-    at = view.pos(name)
-    return float(at[0]), float(at[1])
-
-
-def _named(view: MobileView, name: str, pan: str | None) -> str:
-    """A parcel by its place."""
-    if pan is not None:
-        return f"the parcel on the {pan} pan"
-    x, _ = _xy(view, name)
-    return f"a parcel at the {'far ' * (abs(x) > 0.6)}{'left' if x < -0.2 else 'right' if x > 0.1 else 'middle'}"
