@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -325,3 +327,22 @@ def test_the_robots_names_are_in_the_model():
     model = DRINKS.scene.load_spec().compile()
     for name in (*ROBOT.hand_geoms, *(g for side in ROBOT.finger_geoms for g in side)):
         assert model.geom(name).contype[0] or model.geom(name).conaffinity[0]
+
+
+def test_threads_that_draw_at_once_draw_what_one_alone_draws():
+    """Of several tasks, which pose the same robot before the same shelf."""
+
+    def drawn(kind: pickup.Kind, index: int) -> bytes:
+        made = Instances(kind.name, lambda drawer: pickup.draw(kind, drawer), 240)
+        return repr(made.drawn(index)).encode()
+
+    wanted = [(kind, index) for index in range(12) for kind in pickup.KINDS]
+    alone_drawn = [drawn(*each) for each in wanted]
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that they meet
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(lambda each: drawn(*each), wanted))
+    finally:
+        sys.setswitchinterval(usual)
+    assert together == alone_drawn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import mujoco
 
 _DRAWS = 200
+# Draws of all tasks share models in which they pose a robot (`clearance`, `pickup`), and threads ask for them.
+_POSING = threading.Lock()
 
 
 class NoInstance(Exception):
@@ -90,7 +93,8 @@ class Instances(making.Instances[Drawn, Built]):
         for attempt in range(_DRAWS):
             seed = fold_seed(f"robot_agent_bench/{self.name}", f"instance {index}", attempt)
             try:
-                return self._draw(Drawer(np.random.default_rng(seed)))
+                with _POSING:
+                    return self._draw(Drawer(np.random.default_rng(seed)))
             except NoInstance:
                 continue
         raise BenchError(f"{self.name}: instance {index} could not be drawn in {_DRAWS} attempts")
