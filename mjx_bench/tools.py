@@ -8,6 +8,7 @@ what the benchmark tracks in the episode), or a `Stop`.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -39,6 +40,7 @@ class _Required:
 
 
 REQUIRED = _Required()
+_SHOWN = 40  # characters of a value in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Param:
         """The value as `use` gets it: arrays are float64. Raises `BadCall`."""
         if self.kind == "flag":
             if not isinstance(value, bool):
-                raise BadCall("values", f"{name} must be true or false")
+                raise BadCall("values", f"{name} must be true or false, and is {_shown(value)}")
             return value
         if self.kind == "text":
             return self._text(name, value)
@@ -101,7 +103,7 @@ class Param:
         if not isinstance(value, str):
             raise BadCall("values", f"{name} must be text")
         if self.choices and value not in self.choices:
-            raise BadCall("values", f"{name} must be one of {', '.join(self.choices)}")
+            raise BadCall("values", f"{name} must be one of {', '.join(self.choices)}, and is {_shown(value)}")
         if self.most and len(value) > self.most:
             raise BadCall("values", f"{name} has {len(value)} characters; at most {self.most} are taken")
         return value
@@ -116,10 +118,20 @@ class Param:
         good = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
         # A whole number of any length is JSON; beyond what a float holds it is out of any range.
         if not good or not (-1e300 < value < 1e300):
-            raise BadCall("values", f"{name} must be a finite {'integer' if whole else 'number'}")
+            wanted = "an integer" if whole else "a finite number"
+            raise BadCall("values", f"{name} must be {wanted}, and is {_shown(value)}")
         if not self.low <= value <= self.high:
-            raise BadCall("values", f"{name} must be within {self.low:g} and {self.high:g}")
+            raise BadCall("values", f"{name} must be within {self.low:g} and {self.high:g}, and is {_shown(value)}")
         return int(value) if whole else float(value)
+
+
+def _shown(value: Any) -> str:
+    """A JSON value on one line, cut off where it is long."""
+    try:
+        text = " ".join(json.dumps(value, default=lambda v: f"a {type(v).__name__}").split())
+    except (ValueError, RecursionError):  # an object that holds itself, a number of thousands of digits
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 @dataclasses.dataclass(frozen=True)

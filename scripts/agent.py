@@ -40,6 +40,8 @@ class AgentRun:
     """Physics engine: c, jax, warp, or auto."""
     renderer: Literal["auto", "gl", "warp"] = "auto"
     """What takes pictures, for an agent that sees."""
+    scene_form: Literal["exact", "lean"] = "exact"
+    """lean: fewer and simpler colliding geoms, which robot_agent_bench and two suites of LIBERO have; needed by jax."""
     keep_pictures: bool = False
     """Keep the pictures that the agent saw, as PNG files beside its transcripts."""
     dry_run: bool = False
@@ -65,7 +67,7 @@ def run(options: AgentRun, emit: Emit) -> int:
     (which,) = tasks_of(suites, [options.task])
     agent = agents.make(options.agent, plays=not options.dry_run)
     registry.build([which], seeds=(chosen.POLICY_SEED,), workers=chosen.BUILDERS, progress=note)
-    task = registry.load_task(*which, seeds=(chosen.POLICY_SEED,))
+    task = registry.load_task(*which, seeds=(chosen.POLICY_SEED,), form=options.scene_form)
     manifest = evaluation([task], options.instances, chosen.POLICY_SEED)
     if options.dry_run:
         toolset = toolset_of(task)
@@ -75,9 +77,9 @@ def run(options: AgentRun, emit: Emit) -> int:
     with ArmProgress() as progress:
         run_agent(
             manifest,
-            AgentSettings(options.backend, options.renderer, options.keep_pictures),
+            AgentSettings(options.backend, options.renderer, options.scene_form, options.keep_pictures),
             options.out,
-            load_task=functools.partial(registry.load_case),
+            load_task=functools.partial(registry.load_case, form=options.scene_form),
             toolset_of=toolset_of,
             agent=agent,
             progress=progress,
@@ -176,6 +178,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
         "progress",
         "turns",
         "refused",
+        "failed",
         "steps",
         "simulated s",
         "thinking s",
@@ -191,7 +194,11 @@ def _print(rows: list[dict[str, Any]]) -> None:
             progress,
             row["turns"],
             sum(row["refused"].values()),
+            row.get("failed", 0),
         )
         more = (row["steps"], f"{row['simulated_s']:.1f}", f"{row['thinking_s']:.1f}", sum(row["tokens"].values()))
         table.add_row(*map(str, (*values, *more)))
     console().print(table)
+    for row in rows:
+        if row.get("last_error"):
+            note(f"{row['case_id']}: the last call that was refused or failed: {row['last_error']}")

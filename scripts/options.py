@@ -42,7 +42,7 @@ class RunOptions:
     backend: str = "auto"
     """Physics engine: c, jax, warp, or auto, which goes by the machine; `mjx-bench doctor` says what it takes and why."""
     scene_form: Literal["exact", "lean"] = "exact"
-    """exact: scenes as their source has them; lean: LIBERO's with few and simple collision shapes, for --backend jax."""
+    """exact: scenes as their source has them; lean: with few and simple collision shapes, for --backend jax."""
     renderer: Literal["auto", "gl", "warp"] = "auto"
     """What takes pictures, for a policy that sees and for films: gl (OpenGL, the reference) or warp (ray tracing)."""
     cancel_on_change: bool = False

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from mjx_bench.agents.transcript import read_summary
 from mjx_bench.records import load_run
 from scripts import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = ["agent", "--suite", "robotworld", "--task", "drone_payload_hover"]
+PRIVILEGED = "agent scripted reads the simulator's state, which no benchmark lets an agent do\n"
+HOUSE = ["agent", "--suite", "robot_agent_bench", "--task", "drink_selection", "--agent", "scripted"]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,9 @@ RUN = ["agent", "--suite", "robotworld", "--task", "drone_payload_hover"]
         ([*RUN, "--agent", "openai:", "--dry-run"], "agent 'openai' needs a model"),
         ([*RUN, "--agent", "openai:tiny"], "set OPENAI_API_KEY"),
         ([*RUN, "--agent", "code:/nowhere.py"], "cannot read the program"),
+        ([*RUN, "--agent", "code:{tmp}/broken.py"], "the program is no Python: line 2: invalid syntax"),
+        ([*RUN, "--agent", "code:{tmp}/empty.py"], "the program defines no act"),
+        ([*HOUSE, "--backend", "jax"], "--scene-form lean"),
         ([*RUN, "--agent", "json:loads"], "give module:factory"),
         ([*RUN, "--agent", "json:JSONDecoder"], "expected the members of mjx_bench.agent.Agent"),
         ([*RUN, "--agent", "scripted", "--instances", "0"], "--instances 0 is too small"),
@@ -39,8 +45,11 @@ def test_mistakes_are_one_line(
 ):
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "broken.py").write_text("def act(observation, memory, step, left):\n    return return\n")
+    (tmp_path / "empty.py").write_text("import math\n")
+    args = [arg.replace("{tmp}", str(tmp_path)) for arg in args]
     assert cli.main([*args, "--out", str(tmp_path / "out")]) == 2
-    error = capsys.readouterr().err
+    error = capsys.readouterr().err.removeprefix(PRIVILEGED)
     assert told in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
@@ -114,6 +123,32 @@ def test_an_agent_that_breaks_the_contract_is_one_line(
     assert told in error
     assert "Traceback" not in error
     assert not (tmp_path / "out" / "agent").exists()
+
+
+def test_the_agent_in_the_docs_plays(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    text = (ROOT / "docs/agents.md").read_text()
+    source = text.partition("```python\n# my_agent.py:")[2].partition("```")[0]
+    (tmp_path / "my_agent.py").write_text(f"#{source}")
+    monkeypatch.syspath_prepend(tmp_path)
+    command = ["agent", "--suite", "roboquest", "--task", "search_room_open", "--agent", "my_agent:Waits", "--json"]
+    assert cli.main([*command, "--out", str(tmp_path / "out")]) == 0
+    [row] = json.loads(capfd.readouterr().out)["rows"]
+    assert (row["termination"], row["turns"], row["steps"]) == ("declared_stop", 4, 30)
+    assert (row["refused"], row["failed"], row["last_error"]) == ({}, 0, None)
+
+
+FAILS = "def act(observation, memory, step, left):\n    return [0.0, float('nan')] if step else [0.0] * 4\n"
+
+
+def test_why_a_program_failed_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    (tmp_path / "fails.py").write_text(FAILS)
+    assert cli.main([*RUN, "--agent", f"code:{tmp_path / 'fails.py'}", "--out", str(tmp_path / "out")]) == 0
+    said = capfd.readouterr().err
+    assert "the last call that was refused or failed: act must return a list of 4 numbers, or None" in said
+    summary = read_summary(tmp_path / "out", load_run(tmp_path / "out").records[0].case_id)
+    assert summary["failed"] == summary["turns"] - 1 > 0, "the last call's first step is the episode's last"
 
 
 PATIENT = """

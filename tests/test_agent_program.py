@@ -54,7 +54,7 @@ BODIES: dict[str, Any] = {
     "raise ValueError('no idea')": "ValueError: no idea",
     "return [0.0]": "act must return a list of 2 numbers",
     "return [0.0, 1.01]": "within -1 and 1",
-    "return [0.0, float('nan')]": "not JSON compliant",
+    "return [0.0, float('nan')]": "act must return finite numbers within -1 and 1",
     "return [True, 0.0]": "finite numbers",
     "return act": "not JSON serializable",
     "return act(observation, memory, step, left)": "RecursionError",

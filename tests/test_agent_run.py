@@ -11,7 +11,7 @@ import pytest
 
 from evals import registry
 from evals.toolsets import toolset_of
-from mjx_bench.agent import Reply, Turn
+from mjx_bench.agent import AgentFault, Reply, Turn
 from mjx_bench.agents.run import AgentSettings, run_agent
 from mjx_bench.agents.transcript import read_summary, transcript_path
 from mjx_bench.cases import Manifest, evaluation
@@ -81,9 +81,11 @@ def test_a_replay_of_it_executes_the_same(played: Path, tmp_path: Path):
 
 def test_a_run_goes_on_and_comes_out_the_same(played: Path, tmp_path: Path):
     def gone(turn: Turn) -> Reply:
-        raise BenchError("the server is gone")
+        raise AgentFault("the server is gone")
 
-    with pytest.raises(BenchError, match="the server is gone"):
+    with pytest.raises(
+        AgentFault, match=r"i0-p195, agent 'says': the server is gone; the same command goes on with this"
+    ):
         go(tmp_path, Says(*FOUR[:2], gone))
     assert not load_run(tmp_path).records, "an episode without an end is not recorded"
     again = go(tmp_path, Says(*FOUR))

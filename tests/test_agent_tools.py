@@ -201,7 +201,9 @@ def test_a_position_beyond_any_reach_is_refused_and_charged():
         agent = Says(*(to("move_robot", float(x)) for x in far), to("move_robot", FAR), to("", 0.0))
         played = play(lane, agent)
     assert [answer["accepted"] for answer in played.feedback()] == [False] * 4 + [True]
-    assert all(a["error"] == "position[0] must be within -20 and 20" for a in played.feedback()[:4])
+    assert [a["error"] for a in played.feedback()[:4]] == [
+        f"position[0] must be within -20 and 20, and is {float(x)!r}" for x in far
+    ]
     assert [state(turn)["nonaction_total"] for turn in agent.turns] == [0, 1, 2, 3, 4, 4]
     assert len(set(digests[:5])) == 1, "the state is the same to the bit"
     assert digests[5] != digests[4]

@@ -25,15 +25,16 @@ BASE_MOST = 0.5
 DRIVE, MODE = slice(7, 10), 11  # of the 12 actions
 
 BRIEF = """\
-You control a robot in a simulation. You have pictures from the robot's own cameras, its proprioception, and what your
+You control a robot in a simulation. You have pictures, the robot's proprioception, and what your
 calls answer; nothing else tells you what is where. Reply with exactly one tool call each time. No tool finds or grasps
 an object. Positions are in metres and orientations are quaternions xyzw of the gripper, in world axes. A gripper value
 above 0 closes, below 0 opens, 0 leaves it. {base}The torso is held. A tick is 0.05 s, and a call takes up to {ticks}
-ticks: it runs just as many as asked for, and reaching a pose is not promised. The cameras are fixed to the robot. {end} The
+ticks: it runs just as many as asked for, and reaching a pose is not promised. {views} {end} The
 tool stop, a reply without a call, and running out of your {decisions} decisions all fail. A reply that is not exactly one
 valid call costs a decision and moves nothing. Nobody tells you how far you are."""
 SUBMIT = """The episode
 succeeds only if the goal holds when you press SUBMIT with the gripper, from above; a press at a wrong moment fails."""
+ABOARD = "The cameras are fixed to the robot."
 HOLD = "The episode ends, and succeeds, when the goal has held for {seconds:g} s."
 BASE = "Base velocities are forward, left and turn to the left. "
 REJECTION = "the call was not carried out: reply with exactly one valid tool call"
@@ -76,7 +77,7 @@ def toolset(task: Task) -> Toolset:
     places = addresses(task)
     return Toolset(
         name="roboquest-2",
-        brief=BRIEF.format(base=BASE if drives else "", ticks=TICKS, end=end, decisions=decisions),
+        brief=BRIEF.format(base=BASE if drives else "", ticks=TICKS, views=_views(task), end=end, decisions=decisions),
         tools=(arm, *((base,) if drives else ()), wait, stop),
         state=lambda obs: _state(obs, places),
         budget=Decisions(decisions),
@@ -89,6 +90,17 @@ def toolset(task: Task) -> Toolset:
         horizon=decisions * TICKS,
         program_steps=TICKS,
     )
+
+
+def _views(task: Task) -> str:
+    """What the cameras are fixed to."""
+    model = task.scene.load_spec().compile()
+    names = task.scene.observed or task.scene.cameras
+    still = [name for name in names if int(model.camera(name).bodyid[0]) == 0]
+    if not still:
+        return ABOARD
+    rest = "" if len(still) == len(names) else "; the others are fixed to the robot"
+    return f"Standing still in the room: {', '.join(still)}{rest}."
 
 
 def _default(param: Param, ticks: int) -> Param:

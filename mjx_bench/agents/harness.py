@@ -209,6 +209,7 @@ class Play:
         except BadCall as bad:  # by a program of the agent's own: what it did stays done
             stopped = "error"
             feedback["error"] = bad.told
+            self._transcript.failed(bad)
         over = e.verdict is not None
         feedback |= {"steps": e.step - begun, "stopped": "terminated" if over else stopped}
         if isinstance(found, Motion) and found.residual is not None and not over:

@@ -38,8 +38,8 @@ ABOUT = (
     "Let a program of yours decide every control step of this call. Python source that defines"
     " act(observation, memory, step, left): observation is what a packet holds, memory a dict that lives as long as the"
     " call, step the steps done in it, left those that are left. It returns the action, a list of {} numbers in"
-    " [{:g}, {:g}], or None to end the call. math and numpy are there; files, network, processes and other imports are"
-    " not. An error ends the call after the steps already executed."
+    " [{:g}, {:g}], or None to end the call. math, numpy and np are there; files, network and processes are not, so that"
+    " only modules which Python has already loaded can be imported. An error ends the call after the steps already executed."
 )
 
 

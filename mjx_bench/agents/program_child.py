@@ -102,7 +102,7 @@ def main() -> None:
     """Locks, says so, and answers until the pipe ends."""
 
     def answer(data: dict[str, object]) -> None:
-        os.write(1, (json.dumps(data, allow_nan=False) + "\n").encode())
+        os.write(1, (json.dumps(data) + "\n").encode())  # a NaN is refused by who reads it
 
     try:
         lock()

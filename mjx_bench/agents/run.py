@@ -18,12 +18,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mjx_bench.agent import Agent
+from mjx_bench.agent import Agent, AgentFault
 from mjx_bench.agents.harness import Play, with_programs
 from mjx_bench.agents.lane import STEP, Lane
 from mjx_bench.agents.transcript import Transcript
 from mjx_bench.arms import ArmResult, Arms
 from mjx_bench.cases import Case, Manifest, base_key, dump_manifest, manifest_sha256
+from mjx_bench.engines import check_scenes
 from mjx_bench.episode import Episode
 from mjx_bench.judged import TaskKey, dump_tasks, task_name, tasks_sha256
 from mjx_bench.observe.choice import PACKAGES, choose_seen
@@ -45,12 +46,13 @@ class AgentSettings:
     """How to run an agent.
 
     Attributes:
-      backend, renderer: as in `settings.RunSettings`.
+      backend, renderer, scene_form: as in `settings.RunSettings`.
       keep_pictures: the pictures that the agent saw are kept as files.
     """
 
     backend: str = "auto"
     renderer: str = "auto"
+    scene_form: str = "exact"
     keep_pictures: bool = False
 
 
@@ -88,9 +90,10 @@ def run_agent(
         task = dataclasses.replace(task, horizon=toolset.horizon)
     spec = PolicySpec(agent.spec.name, STEP, NATIVE, toolset.cameras if agent.spec.sees else (), toolset.image_size)
     check_cameras(spec, [task])
+    check_scenes([task], engine[0])
     seen = choose_seen(spec, settings.renderer)
     text = dump_tasks({key: task})
-    header = _header(manifest, agent, toolset, key, task, text, engine, seen)
+    header = _header(manifest, settings, agent, toolset, key, task, text, engine, seen)
     with RunWriter.open(out, header, dump_manifest(manifest), text) as writer:
         report = Reporter([writer], [STEP], len(manifest.cases), progress).into([0])
         wanted = [case for case in manifest.cases if (case.case_id, Arm.BASE) not in writer.done]
@@ -98,7 +101,12 @@ def run_agent(
             return
         with Lane(task, engine[0], spec.cameras, spec.image_size, seen["renderer"]) as lane:
             for case in wanted:
-                _play(lane, case, toolset, agent, out, settings, report)
+                try:
+                    _play(lane, case, toolset, agent, out, settings, report)
+                except AgentFault as fault:
+                    raise AgentFault(
+                        f"{case.case_id}, agent {agent.spec.name!r}: {fault}; the same command goes on with this episode"
+                    ) from fault
 
 
 def _play(
@@ -156,6 +164,7 @@ def _source(agent: Agent) -> str | None:
 
 def _header(
     manifest: Manifest,
+    settings: AgentSettings,
     agent: Agent,
     toolset: Toolset,
     key: TaskKey,
@@ -175,7 +184,7 @@ def _header(
             **dataclasses.asdict(Arms(STEP, STEP)),
             "backend": engine,
             "tile": tile_of(engine),
-            "scene_form": "exact",
+            "scene_form": settings.scene_form,
             "action_mode": NATIVE,
             **seen,
             "left_out": {},

@@ -52,6 +52,8 @@ class Transcript:
         self._usage: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
+        self._failed = 0  # calls of programs that failed
+        self._last: str | None = None  # why the last call was refused, or its program failed
         self._turns = 0
         self._thinking = 0.0
         self._pictures = pictures
@@ -103,9 +105,15 @@ class Transcript:
     def refused(self, turn: int, call: ToolCall, bad: BadCall) -> None:
         """Keeps why a call was not carried out."""
         self._refused[bad.cause] += 1
+        self._last = bad.told
         self._events.append(
             {"event": "refused", "turn": turn, "id": call.id[:200], "cause": bad.cause, "why": bad.told}
         )
+
+    def failed(self, bad: BadCall) -> None:
+        """Counts a program that failed while its call was carried out; its answer says the rest."""
+        self._failed += 1
+        self._last = bad.told
 
     def answered(self, turn: int, call: ToolCall, feedback: Mapping[str, Any], steps: int) -> None:
         """Keeps a call and its answer."""
@@ -128,6 +136,8 @@ class Transcript:
             "thinking_s": round(self._thinking, 3),
             "calls": dict(self._calls),
             "refused": dict(self._refused),
+            "failed": self._failed,
+            "last_error": self._last,
             "tokens": {name: int(n) if float(n).is_integer() else n for name, n in self._usage.items()},
             "budget": dict(budget),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ class Programmed:
       path: of the program.
 
     Raises:
-      BenchError: a file that cannot be read.
+      BenchError: a file that cannot be read, is no Python, or defines no `act`.
     """
 
     def __init__(self, path: str) -> None:
@@ -29,8 +30,23 @@ class Programmed:
             self._source = Path(path).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BenchError(f"agent 'code:{path}': cannot read the program: {error}; give a Python file") from None
+        self._check(path)
         digest = hashlib.sha256(self._source.encode()).hexdigest()
         self.spec = AgentSpec(f"code:{Path(path).name}", code=True, settings={"program_sha256": digest})
+
+    def _check(self, path: str) -> None:
+        """Refuses before anything runs what would fail in every call."""
+        try:
+            body = ast.parse(self._source).body
+        except (SyntaxError, ValueError) as error:
+            line = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
+            said = error.msg if isinstance(error, SyntaxError) else error
+            raise BenchError(f"agent 'code:{path}': the program is no Python: {line}{said}") from None
+        named = (getattr(node, "name", getattr(node, "id", None)) for node in ast.walk(ast.Module(body, [])))
+        if "act" not in named:
+            raise BenchError(
+                f"agent 'code:{path}': the program defines no act; it needs act(observation, memory, step, left)"
+            )
 
     def init(self, task: Task, tools: Sequence[Mapping[str, Any]], seed: int) -> int:
         """The carry: the most steps of a call."""
