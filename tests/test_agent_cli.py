@@ -139,7 +139,7 @@ def test_the_agent_in_the_docs_plays(
     assert (row["refused"], row["failed"], row["last_error"]) == ({}, 0, None)
 
 
-FAILS = "def act(observation, memory, step, left):\n    return [0.0, float('nan')] if step else [0.0] * 4\n"
+FAILS = "def act(observation, memory, step, left):\n    return [0.0, float('nan')] if step == 100 else [0.0] * 4\n"
 
 
 def test_why_a_program_failed_is_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
@@ -148,7 +148,7 @@ def test_why_a_program_failed_is_shown(tmp_path: Path, capfd: pytest.CaptureFixt
     said = capfd.readouterr().err
     assert "the last call that was refused or failed: act must return a list of 4 numbers, or None" in said
     summary = read_summary(tmp_path / "out", load_run(tmp_path / "out").records[0].case_id)
-    assert summary["failed"] == summary["turns"] - 1 > 0, "the last call's first step is the episode's last"
+    assert summary["failed"] == summary["turns"] - 1 > 0, "the last call ends with its episode"
 
 
 PATIENT = """
