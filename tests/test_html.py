@@ -152,7 +152,7 @@ def test_equal_reasons_are_one_line(tmp_path):
         make_run(tmp_path, [("target_relocation", True, None, None)] * 3 + [("target_relocation", True, True, 1)])
     )
     assert "3 dynamic physics diverged case-0" in page.words
-    assert page.words.count("physics diverged") == 1
+    assert page.words.count("dynamic physics diverged") == 1
 
 
 def test_nothing_in_the_page_can_run_or_load(made):
