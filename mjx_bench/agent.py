@@ -15,6 +15,8 @@ from mjx_bench.errors import BenchError
 from mjx_bench.policy import Carry, Observation
 from mjx_bench.task import Task
 
+SOURCE_MOST = 16_000  # characters of a program that decides control steps
+
 
 class AgentFault(BenchError):
     """An agent that cannot go on for a reason of its own, a server that is gone: the run stops, and no episode is scored."""

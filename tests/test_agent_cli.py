@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUN = ["agent", "--suite", "robotworld", "--task", "drone_payload_hover"]
 PRIVILEGED = "agent scripted reads the simulator's state, which no benchmark lets an agent do\n"
 HOUSE = ["agent", "--suite", "robot_agent_bench", "--task", "drink_selection", "--agent", "scripted"]
+PARCEL = ["agent", "--suite", "roboquest", "--task", "odd_parcel", "--agent", "scripted"]
 
 
 @pytest.mark.parametrize(
@@ -31,8 +33,13 @@ HOUSE = ["agent", "--suite", "robot_agent_bench", "--task", "drink_selection", "
         ([*RUN, "--agent", "openai:tiny"], "set OPENAI_API_KEY"),
         ([*RUN, "--agent", "code:/nowhere.py"], "cannot read the program"),
         ([*RUN, "--agent", "code:{tmp}/broken.py"], "the program is no Python: line 2: invalid syntax"),
+        ([*RUN, "--agent", "code:{tmp}/outside.py"], "the program is no Python: line 1: 'return' outside function"),
+        ([*RUN, "--agent", "code:{tmp}/long.py"], "16001 characters; a program may have 16000"),
         ([*RUN, "--agent", "code:{tmp}/empty.py"], "the program defines no act"),
+        ([*RUN, "--agent", "code:{tmp}/other.py"], "the program defines no act"),
+        ([*RUN, "--agent", "code:{tmp}/inside.py"], "the program defines no act"),
         ([*HOUSE, "--backend", "jax"], "--scene-form lean"),
+        ([*PARCEL, "--backend", "jax"], "engine jax computes 2000 contacts a step at most"),
         ([*RUN, "--agent", "json:loads"], "give module:factory"),
         ([*RUN, "--agent", "json:JSONDecoder"], "expected the members of mjx_bench.agent.Agent"),
         ([*RUN, "--agent", "scripted", "--instances", "0"], "--instances 0 is too small"),
@@ -46,7 +53,11 @@ def test_mistakes_are_one_line(
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     (tmp_path / "broken.py").write_text("def act(observation, memory, step, left):\n    return return\n")
-    (tmp_path / "empty.py").write_text("import math\n")
+    (tmp_path / "outside.py").write_text("return 3\ndef act(observation, memory, step, left): pass\n")
+    (tmp_path / "long.py").write_text("#" * 16_001)
+    (tmp_path / "empty.py").touch()
+    (tmp_path / "other.py").write_text("def move(observation, memory, step, left):\n    return act\n")
+    (tmp_path / "inside.py").write_text("class Program:\n    def act(self):\n        pass\n")
     args = [arg.replace("{tmp}", str(tmp_path)) for arg in args]
     assert cli.main([*args, "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err.removeprefix(PRIVILEGED)
@@ -105,7 +116,7 @@ def leaves(): raise SystemExit(3)
 @pytest.mark.parametrize(
     ("factory", "told"),
     [
-        ("Own", "agent 'own' gave Reply.calls[0].name = None; expected text"),
+        ("Own", "agent 'own': gave Reply.calls[0].name = None; expected text; the same command goes on"),
         ("Half", "expected the members of mjx_bench.agent.Agent"),
         ("no_name", "agent 'own_agent:no_name': its spec has the name None; expected text"),
         ("sees_much", "its spec has sees = 'much'; expected True or False"),
@@ -131,9 +142,10 @@ def test_the_agent_in_the_docs_plays(
     text = (ROOT / "docs/agents.md").read_text()
     source = text.partition("```python\n# my_agent.py:")[2].partition("```")[0]
     (tmp_path / "my_agent.py").write_text(f"#{source}")
+    command = shlex.split(source.splitlines()[0].partition("mjx-bench ")[2])
     monkeypatch.syspath_prepend(tmp_path)
-    command = ["agent", "--suite", "roboquest", "--task", "search_room_open", "--agent", "my_agent:Waits", "--json"]
-    assert cli.main([*command, "--out", str(tmp_path / "out")]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert cli.main([*command, "--json"]) == 0
     [row] = json.loads(capfd.readouterr().out)["rows"]
     assert (row["termination"], row["turns"], row["steps"]) == ("declared_stop", 4, 30)
     assert (row["refused"], row["failed"], row["last_error"]) == ({}, 0, None)

@@ -216,7 +216,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_reply_that_is_none_stops_the_run_by_a_line_that_names_its_agent(room: Lane, case: str):
+def test_a_reply_that_is_none_stops_the_run_by_a_line_that_names_what_is_wrong(room: Lane, case: str):
     given, told = BROKEN[case]
 
     class Breaks(Says):
@@ -226,7 +226,7 @@ def test_a_reply_that_is_none_stops_the_run_by_a_line_that_names_its_agent(room:
     with pytest.raises(AgentFault) as fault:
         play(room, Breaks())
     said = str(fault.value)
-    assert said.startswith("agent 'says' ")
+    assert said.startswith(("returned ", "gave "))
     assert told in said
     assert "\n" not in said
     assert len(said) < 250
@@ -349,9 +349,15 @@ def test_packets_hold_rounds_and_old_pictures_go(monkeypatch: pytest.MonkeyPatch
     ]  # fmt: skip
     older = [m for m in agent.turns[9].messages[:-1] if m.role == "user"]
     assert not [p for m in older for p in m.parts if isinstance(p, Picture)]
-    assert "[picture of CURRENT round 8" in older[-1].text
+    assert "[picture of HISTORY round 8" in older[-1].text
+    assert "CURRENT" not in "".join(m.text for m in older)
 
     agent = Says(*[call("wait", {"ticks": 1})] * 4, STOP, sees=True)
     play(room, agent)
     users = [m for m in agent.turns[4].messages if m.role == "user"]
     assert [sum(isinstance(p, Picture) for p in m.parts) for m in users] == [0, 0, 0, 1, 1]
+    labels = [p.label for m in users for p in m.parts if isinstance(p, Picture)]
+    assert labels == ["HISTORY round 3, step 3, camera front", "CURRENT round 4, step 4, camera front"]
+    assert [m.text.split(",")[0] for m in users] == [*(f"HISTORY round {r}" for r in range(4)), "CURRENT round 4"]
+    again = [m for m in agent.turns[1].messages if m.role == "user"]
+    assert again[-1].text.startswith("CURRENT round 1"), "as it was read then"

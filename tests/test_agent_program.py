@@ -51,10 +51,13 @@ SCALE = math.sqrt(0.01)
 
 
 BODIES: dict[str, Any] = {
-    "raise ValueError('no idea')": "ValueError: no idea",
+    "raise ValueError('no\\nidea')": "ValueError: no idea",
     "return [0.0]": "act must return a list of 2 numbers",
     "return [0.0, 1.01]": "within -1 and 1",
     "return [0.0, float('nan')]": "act must return finite numbers within -1 and 1",
+    "return [float('inf'), 0.0]": "act must return finite numbers within -1 and 1",
+    "return [-float('inf'), 0.0]": "act must return finite numbers within -1 and 1",
+    "return [10**400, 0.0]": "act must return finite numbers within -1 and 1",
     "return [True, 0.0]": "finite numbers",
     "return act": "not JSON serializable",
     "return act(observation, memory, step, left)": "RecursionError",
@@ -62,6 +65,7 @@ BODIES: dict[str, Any] = {
     "open('/etc/hostname')": "PermissionError",
     "open('/tmp/written', 'w')": "PermissionError",
     "import socket": "ModuleNotFoundError",
+    "import os, json; return [0.0, 1.0]": [0.0, 1.0],  # Python has loaded them
     "import os; os.fork()": "PermissionError",
     "import os; os.kill(os.getppid(), 9)": "PermissionError",
     "import os; os.execv('/bin/sh', ['sh'])": "PermissionError",

@@ -30,6 +30,7 @@ from policies.replay import Replay
 from tests.agent_plays import DRONE, HALF, ROOM, Says, call, named, quest, robotworld
 
 CASES = evaluation([DRONE], 2, 195)
+LEAN = AgentSettings(backend="c", scene_form="lean")
 # Four steps, then idling until the budget ends the episode.
 FOUR = (call("apply_action", HALF | {"steps": 3}), call("apply_action", HALF | {"steps": 1}), call("observe"))
 
@@ -96,6 +97,26 @@ def test_a_run_goes_on_and_comes_out_the_same(played: Path, tmp_path: Path):
 def test_other_rules_do_not_finish_what_was_begun(played: Path):
     with pytest.raises(BenchError, match=r"settings\.agent\.privileged"):
         go(played, Says(*FOUR, privileged=True))
+
+
+def test_another_form_of_the_scene_does_not_finish_what_was_begun(tmp_path: Path):
+    agent = Says(Reply(ending="refused"))
+    run_agent(CASES, LEAN, tmp_path, load_task=lambda case: DRONE, toolset_of=toolset_of, agent=agent)
+    assert load_run(tmp_path).header.settings["scene_form"] == "lean"
+    with pytest.raises(
+        BenchError, match=r"settings\.scene_form = 'lean', now it is 'exact'; give --scene-form lean to continue"
+    ):
+        go(tmp_path, agent)
+
+
+def test_an_agent_that_cannot_play_leaves_no_folder(tmp_path: Path):
+    class Cannot(Says):
+        def init(self, *args: object) -> int:
+            raise BenchError("no such tool")
+
+    with pytest.raises(BenchError, match="no such tool"):
+        go(tmp_path / "out", Cannot())
+    assert not (tmp_path / "out").exists()
 
 
 class Named(Says):

@@ -72,6 +72,22 @@ def test_what_is_taken_is_what_the_schema_says(param: Param, good: list[Any], ba
             param.read("x", value)
 
 
+def test_a_refused_value_is_told():
+    with pytest.raises(BadCall, match=r"^steps must be an integer, and is 1\.0$"):
+        Param("integer", "", 1, 3).read("steps", 1.0)
+    with pytest.raises(BadCall, match=r"^lift must be within 0 and 0\.55, and is 0\.6$"):
+        Param("number", "", 0.0, 0.55).read("lift", 0.6)
+
+
+def test_roboquests_brief_says_which_cameras_do_not_ride_on_the_robot():
+    aboard = "The cameras are fixed to the robot."
+    assert aboard in toolset_of(quest("puzzle_box")).brief
+    brief = toolset_of(quest("search_room_open")).brief
+    assert "Standing still in the room: agentview; the others are fixed to the robot." in brief
+    assert aboard not in brief
+    assert "robot's own cameras" not in brief
+
+
 def test_rotations_and_their_orders():
     rng = np.random.default_rng(0)
     for _ in range(50):

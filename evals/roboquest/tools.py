@@ -110,7 +110,7 @@ def _default(param: Param, ticks: int) -> Param:
 def _arm(a: Mapping[str, Any], obs: Observation, places: Mapping[str, tuple[int, int]] | None) -> Motion:
     position, quat = a["position_world_m"], a["quaternion_xyzw"]
     if not LOW <= position[2] <= HIGH:
-        raise BadCall("values", f"the height must be within {LOW} and {HIGH}")
+        raise BadCall("values", f"the height must be within {LOW} and {HIGH}, and is {position[2]:g}")
     if quat is not None:
         check_length(quat)
     goal = obs.eef_quat[0].copy() if quat is None else wxyz(quat)

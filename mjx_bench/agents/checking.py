@@ -11,7 +11,6 @@ from typing import Any
 
 from mjx_bench.agent import AgentFault, Reply, ToolCall
 from mjx_bench.agents.transcript import plain
-from mjx_bench.errors import BenchError
 from mjx_bench.fields import is_number
 from mjx_bench.policy import Carry
 
@@ -19,60 +18,60 @@ ENDINGS = ("", "refused", "cut_off")
 SHOWN = 80  # characters of a value
 
 
-def checked(agent: str, answer: Any) -> tuple[Reply, Carry]:
+def checked(answer: Any) -> tuple[Reply, Carry]:
     """The two parts of what `Agent.reply` returned.
 
     Args:
-      agent: its name, for the message.
       answer: what it returned.
 
     Raises:
-      AgentFault: no pair of a `Reply` and a carry, or a field of another type; it is named.
+      AgentFault: no pair of a `Reply` and a carry, or a field of another type; the message names it, and not
+        the agent.
     """
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise _fault(agent, "returned", answer, "a pair (Reply, carry)")
+        raise _fault("returned", answer, "a pair (Reply, carry)")
     reply, carry = answer
     if not isinstance(reply, Reply):
-        raise _fault(agent, "returned as its reply", reply, "a Reply")
+        raise _fault("returned as its reply", reply, "a Reply")
     if not isinstance(reply.calls, tuple | list):
-        raise _fault(agent, "gave Reply.calls =", reply.calls, "a tuple of ToolCall")
+        raise _fault("gave Reply.calls =", reply.calls, "a tuple of ToolCall")
     for i, call in enumerate(reply.calls):
-        _check_call(agent, f"Reply.calls[{i}]", call)
+        _check_call(f"Reply.calls[{i}]", call)
     if not isinstance(reply.text, str):
-        raise _fault(agent, "gave Reply.text =", reply.text, "text, '' for none")
+        raise _fault("gave Reply.text =", reply.text, "text, '' for none")
     if not isinstance(reply.ending, str) or reply.ending not in ENDINGS:
-        raise _fault(agent, "gave Reply.ending =", reply.ending, f"one of {', '.join(map(repr, ENDINGS))}")
+        raise _fault("gave Reply.ending =", reply.ending, f"one of {', '.join(map(repr, ENDINGS))}")
     if not isinstance(reply.usage, Mapping):
-        raise _fault(agent, "gave Reply.usage =", reply.usage, "a mapping of names to numbers")
+        raise _fault("gave Reply.usage =", reply.usage, "a mapping of names to numbers")
     for name, number in reply.usage.items():
         if not isinstance(name, str):
-            raise _fault(agent, "gave Reply.usage with the name", name, "text")
+            raise _fault("gave Reply.usage with the name", name, "text")
         if not is_number(number) or number < 0:
-            raise _fault(agent, f"gave Reply.usage[{_said(name)}] =", number, "a finite number of at least 0")
+            raise _fault(f"gave Reply.usage[{_said(name)}] =", number, "a finite number of at least 0")
     if not isinstance(reply.extra, Mapping):
-        raise _fault(agent, "gave Reply.extra =", reply.extra, "a mapping")
+        raise _fault("gave Reply.extra =", reply.extra, "a mapping")
     return reply, carry
 
 
-def _check_call(agent: str, where: str, call: Any) -> None:
+def _check_call(where: str, call: Any) -> None:
     if not isinstance(call, ToolCall):
-        raise _fault(agent, f"gave {where} =", call, "a ToolCall")
+        raise _fault(f"gave {where} =", call, "a ToolCall")
     if not isinstance(call.id, str):
-        raise _fault(agent, f"gave {where}.id =", call.id, "text")
+        raise _fault(f"gave {where}.id =", call.id, "text")
     if not isinstance(call.name, str):
-        raise _fault(agent, f"gave {where}.name =", call.name, "text")
+        raise _fault(f"gave {where}.name =", call.name, "text")
     if call.raw is not None and not isinstance(call.raw, str):
-        raise _fault(agent, f"gave {where}.raw =", call.raw, "text or None")
+        raise _fault(f"gave {where}.raw =", call.raw, "text or None")
     try:
         plain(call.arguments)
     except Exception as error:  # by objects of the agent's own that will not be put in words
         raise AgentFault(
-            f"agent {agent!r} gave {where}.arguments that cannot be kept ({type(error).__name__}); expected JSON data"
+            f"gave {where}.arguments that cannot be kept ({type(error).__name__}); expected JSON data"
         ) from None
 
 
-def _fault(agent: str, did: str, value: Any, expected: str) -> BenchError:
-    return AgentFault(f"agent {agent!r} {did} {_said(value)}; expected {expected}")
+def _fault(did: str, value: Any, expected: str) -> AgentFault:
+    return AgentFault(f"{did} {_said(value)}; expected {expected}")
 
 
 def _said(value: Any) -> str:

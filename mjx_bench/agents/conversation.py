@@ -16,6 +16,7 @@ import numpy as np
 from mjx_bench.agent import Message, Picture, Reply
 from mjx_bench.tools import History
 
+CURRENT, HISTORY = "CURRENT round", "HISTORY round"
 REMOVED = "[picture of {} removed]"
 
 
@@ -79,8 +80,7 @@ class Conversation:
             if back > newest:
                 continue
             at = self._rounds[newest - back]
-            kind = "CURRENT" if back == 0 else "HISTORY"
-            label = f"{kind} round {at.number}, step {at.step}"
+            label = f"{HISTORY if back else CURRENT} {at.number}, step {at.step}"
             parts.append(f"{label}: {json.dumps({**at.state, **(told if back == 0 else {})})}")
             parts += [Picture(camera, f"{label}, camera {camera}", image) for camera, image in at.pictures.items()]
         parts += self._delivered
@@ -100,9 +100,21 @@ class Conversation:
     def messages(self) -> Sequence[Message]:
         """As the agent may read them now."""
         kept = set(self._packets[len(self._packets) - self._history.packets :])
-        return [m if i in kept or m.role != "user" else _without_pictures(m) for i, m in enumerate(self._messages)]
+        newest = self._packets[-1]
+        return [m if i == newest or m.role != "user" else _past(m, i in kept) for i, m in enumerate(self._messages)]
 
 
-def _without_pictures(message: Message) -> Message:
-    parts = tuple(REMOVED.format(p.label) if isinstance(p, Picture) else p for p in message.parts)
-    return dataclasses.replace(message, parts=parts)
+def _past(message: Message, pictures: bool) -> Message:
+    """A packet that is not the newest: what was current then is history, and its pictures stay or not."""
+    parts: list[str | Picture] = []
+    for part in message.parts:
+        if isinstance(part, str):
+            parts.append(_dated(part))
+        else:
+            label = _dated(part.label)
+            parts.append(dataclasses.replace(part, label=label) if pictures else REMOVED.format(label))
+    return dataclasses.replace(message, parts=tuple(parts))
+
+
+def _dated(text: str) -> str:
+    return HISTORY + text.removeprefix(CURRENT) if text.startswith(CURRENT) else text

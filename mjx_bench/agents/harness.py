@@ -111,7 +111,7 @@ class Play:
             e.finish(Verdict.VOID, f"agent raised {type(error).__name__}: {error}")
             return carry
         waited = time.perf_counter() - start
-        reply, carry = checked(self._agent.spec.name, answer)
+        reply, carry = checked(answer)
         e.waited.append(waited)
         self._talk.reply(reply)
         self._transcript.replied(self._turn, e.step, reply, waited)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import selectors
 import subprocess
@@ -23,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from mjx_bench.agent import SOURCE_MOST
 from mjx_bench.errors import BenchError
 from mjx_bench.policy import Observation
 from mjx_bench.tools import BadCall, Motion, Param, Program, Tool, Use
 
-SOURCE_MOST = 16_000  # characters
 STEP_CPU_S = 2.0  # of a processor, for one step
 STEP_WALL_S = 20.0  # of a clock: a machine that is busy costs a program nothing
 START_WALL_S = 60.0
@@ -93,7 +92,8 @@ def _checked(answer: Any, width: int, bounds: tuple[float, float]) -> np.ndarray
         raise BadCall("values", f"act must return a list of {width} numbers, or None")
     for value in answer:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or not bounds[0] <= value <= bounds[1]:
+        # Compared as it is, since an integer of any length is JSON; nothing is within bounds that is not finite.
+        if not number or not bounds[0] <= value <= bounds[1]:
             raise BadCall("values", f"act must return finite numbers within {bounds[0]:g} and {bounds[1]:g}")
     return np.array(answer, np.float64)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from mjx_bench import seeds
 from mjx_bench.agent import Agent, AgentFault
 from mjx_bench.agents.harness import Play, with_programs
 from mjx_bench.agents.lane import STEP, Lane
@@ -26,6 +27,7 @@ from mjx_bench.arms import ArmResult, Arms
 from mjx_bench.cases import Case, Manifest, base_key, dump_manifest, manifest_sha256
 from mjx_bench.engines import check_scenes
 from mjx_bench.episode import Episode
+from mjx_bench.errors import BenchError
 from mjx_bench.judged import TaskKey, dump_tasks, task_name, tasks_sha256
 from mjx_bench.observe.choice import PACKAGES, choose_seen
 from mjx_bench.observe.pictures import check_cameras
@@ -91,6 +93,7 @@ def run_agent(
     spec = PolicySpec(agent.spec.name, STEP, NATIVE, toolset.cameras if agent.spec.sees else (), toolset.image_size)
     check_cameras(spec, [task])
     check_scenes([task], engine[0])
+    _check_plays(agent, task, toolset, manifest)
     seen = choose_seen(spec, settings.renderer)
     text = dump_tasks({key: task})
     header = _header(manifest, settings, agent, toolset, key, task, text, engine, seen)
@@ -107,6 +110,17 @@ def run_agent(
                     raise AgentFault(
                         f"{case.case_id}, agent {agent.spec.name!r}: {fault}; the same command goes on with this episode"
                     ) from fault
+
+
+def _check_plays(agent: Agent, task: Task, toolset: Toolset, manifest: Manifest) -> None:
+    """Raises `BenchError` where an agent says of itself that it cannot play; whatever else it raises, an episode tells."""
+    seed = seeds.policy_seed(base_key(manifest.cases[0]))
+    try:
+        agent.init(task, tuple(tool.schema() for tool in toolset.tools), seed)
+    except BenchError:
+        raise
+    except (Exception, SystemExit):
+        return
 
 
 def _play(

@@ -1,6 +1,6 @@
 """All that passed between an agent and its task, one JSON file an episode, in the folder `agent` of a results folder.
 
-Private causes of refused calls stand here and nowhere else. Pictures are kept as digests: the episode is exact, so
+Private causes of refused calls stand here, and no agent reads them. Pictures are kept as digests: the episode is exact, so
 `mjx-bench film` makes them again; asked to, the harness keeps the files too.
 """
 
@@ -113,7 +113,7 @@ class Transcript:
     def failed(self, bad: BadCall) -> None:
         """Counts a program that failed while its call was carried out; its answer says the rest."""
         self._failed += 1
-        self._last = bad.told
+        self._last = " ".join(bad.told.split())  # a program may say anything
 
     def answered(self, turn: int, call: ToolCall, feedback: Mapping[str, Any], steps: int) -> None:
         """Keeps a call and its answer."""

@@ -90,9 +90,7 @@ class Chat:
                 return decode(self._ask(data)), None
             except _Again as again:
                 why, wait = str(again), max(wait, min(again.after, WAIT_MOST_S))
-        raise AgentFault(
-            f"{self.spec.name}: {self._limits['attempts']:g} attempts failed, the last: {self._clean(why)}"
-        )
+        raise AgentFault(f"{self._limits['attempts']:g} attempts failed, the last: {self._clean(why)}")
 
     def _ask(self, data: bytes) -> Any:
         """The parsed answer to one request. Raises `_Again`, or `AgentFault` where asking again is of no use."""
@@ -113,7 +111,7 @@ class Chat:
                 said = f"HTTP {error.code}: {_brief(error)}"
                 if error.code in AGAIN or error.code >= 500:
                     raise _Again(said, _after(error.headers.get("Retry-After"))) from None
-            raise AgentFault(f"{self.spec.name}: the server refuses: {self._clean(said)}") from None
+            raise AgentFault(f"the server refuses: {self._clean(said)}") from None
         except (OSError, http.client.HTTPException) as error:
             raise _Again(f"{type(error).__name__}: {error}") from None
         try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
+import symtable
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mjx_bench.agent import AgentSpec, Reply, ToolCall, Turn
+from mjx_bench.agent import SOURCE_MOST, AgentSpec, Reply, ToolCall, Turn
 from mjx_bench.errors import BenchError
 from mjx_bench.task import Task
 
@@ -22,7 +22,7 @@ class Programmed:
       path: of the program.
 
     Raises:
-      BenchError: a file that cannot be read, is no Python, or defines no `act`.
+      BenchError: a file that cannot be read, is no Python, is too long, or defines no `act`.
     """
 
     def __init__(self, path: str) -> None:
@@ -36,24 +36,25 @@ class Programmed:
 
     def _check(self, path: str) -> None:
         """Refuses before anything runs what would fail in every call."""
+        if len(self._source) > SOURCE_MOST:
+            raise BenchError(f"agent 'code:{path}': {len(self._source)} characters; a program may have {SOURCE_MOST}")
         try:
-            body = ast.parse(self._source).body
-        except (SyntaxError, ValueError) as error:
+            compile(self._source, path, "exec", dont_inherit=True)
+            names = symtable.symtable(self._source, path, "exec")
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
-            said = error.msg if isinstance(error, SyntaxError) else error
+            said = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
             raise BenchError(f"agent 'code:{path}': the program is no Python: {line}{said}") from None
-        named = (getattr(node, "name", getattr(node, "id", None)) for node in ast.walk(ast.Module(body, [])))
-        if "act" not in named:
+        # An assignment or an import may bring it too.
+        if not any(symbol.get_name() == "act" and symbol.is_local() for symbol in names.get_symbols()):
             raise BenchError(
-                f"agent 'code:{path}': the program defines no act; it needs act(observation, memory, step, left)"
+                f"agent 'code:{path}': the program defines no act; it needs a function"
+                " act(observation, memory, step, left) at its top level"
             )
 
     def init(self, task: Task, tools: Sequence[Mapping[str, Any]], seed: int) -> int:
         """The carry: the most steps of a call."""
         (tool,) = [tool for tool in tools if tool["name"] == TOOL]
-        longest: int = tool["parameters"]["properties"]["source"].get("maxLength", len(self._source))
-        if len(self._source) > longest:
-            raise BenchError(f"agent {self.spec.name!r}: {len(self._source)} characters; a program may have {longest}")
         steps: int = tool["parameters"]["properties"]["steps"]["maximum"]
         return steps
 
