@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +10,13 @@ import numpy as np
 from mjx_bench.policy import Observation
 from mjx_bench.task import Task
 from mjx_bench.tools import BadCall
+from policies.reference.plants import Plants
 
 # Metres and radians of a full action of `osc_pose` and `mobile_osc`.
 POSITION, ROTATION = 0.05, 0.5
+
+# What tools and briefs read of a scene's own model.
+MODELS: Plants[Any] = Plants(lambda task: task.scene.load_spec().compile())
 
 
 def times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -70,11 +73,13 @@ def rounded(value: Any, digits: int = 3) -> Any:
 
 def addresses(task: Task) -> Mapping[str, tuple[int, int]]:
     """Joint of the task's model to its place in qpos and in qvel."""
-    return _addresses(task.scene.load_spec, task.scene.key)
+    return _ADDRESSES.of(task)
 
 
-@functools.lru_cache(64)
-def _addresses(load_spec: Any, key: str) -> Mapping[str, tuple[int, int]]:
-    model = load_spec().compile()
+def _addresses(task: Task) -> Mapping[str, tuple[int, int]]:
+    model = MODELS.of(task)
     joints = [model.joint(i) for i in range(model.njnt)]
     return {joint.name: (int(joint.qposadr[0]), int(joint.dofadr[0])) for joint in joints}
+
+
+_ADDRESSES: Plants[Mapping[str, tuple[int, int]]] = Plants(_addresses)

@@ -71,14 +71,14 @@ def _velocity(first: int) -> Callable[[str, SignalIndex], Measure]:
     return build
 
 
-def _level(a: str, b: str, index: SignalIndex) -> Measure:
-    one, other = _point(a, index), _point(b, index)
-    return lambda s: abs(one(s)[:, 2] - other(s)[:, 2])
-
-
 def _rise(a: str, b: str, index: SignalIndex) -> Measure:
     one, other = _point(a, index), _point(b, index)
     return lambda s: one(s)[:, 2] - other(s)[:, 2]
+
+
+def _level(a: str, b: str, index: SignalIndex) -> Measure:
+    rise = _rise(a, b, index)
+    return lambda s: abs(rise(s))
 
 
 def _pace(a: str, index: SignalIndex) -> Measure:

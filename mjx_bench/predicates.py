@@ -104,11 +104,11 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
         "inside": (2, _inside),
         "outside": (2, _outside),
         "up": (1, _up),
-        "touching": (2, _touching),
-        "clear": (2, _clear),
-        "touched": (1, _touched),
-        "free": (1, _free),
-        "held": (1, _held),
+        "touching": (2, _touch_test()),
+        "clear": (2, _touch_test(touches=False)),
+        "touched": (1, _touch_test(HAND)),
+        "free": (1, _touch_test(HAND, touches=False)),
+        "held": (1, _touch_test(GRIP)),
         **{name: (1, _joint_test(name, any_joint=rule is any)) for name, rule in JOINT_PREDICATES.items()},
     }
     if atom.predicate in MEASURES or atom.predicate in ON_GROUND:
@@ -216,29 +216,15 @@ def _outside(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
     return lambda s: ~inside(s)
 
 
-def _touching(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
-    touch = index.touch(a, b)
-    return lambda s: s.touch[:, touch]
+def _touch_test(by: str | None = None, *, touches: bool = True) -> Callable[..., Test]:
+    """Builder of tests whether a pair touches, or does not: of two arguments, or of one with a part of the robot."""
 
+    def build(*args: Any) -> Test:
+        *names, _, index = args
+        touch = index.touch(*names, *(() if by is None else (by,)))
+        return (lambda s: s.touch[:, touch]) if touches else (lambda s: ~s.touch[:, touch])
 
-def _clear(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
-    touch = index.touch(a, b)
-    return lambda s: ~s.touch[:, touch]
-
-
-def _touched(a: str, scene: Scene, index: SignalIndex) -> Test:
-    touch = index.touch(HAND, a)
-    return lambda s: s.touch[:, touch]
-
-
-def _free(a: str, scene: Scene, index: SignalIndex) -> Test:
-    touch = index.touch(HAND, a)
-    return lambda s: ~s.touch[:, touch]
-
-
-def _held(a: str, scene: Scene, index: SignalIndex) -> Test:
-    touch = index.touch(GRIP, a)
-    return lambda s: s.touch[:, touch]
+    return build
 
 
 def _up(a: str, scene: Scene, index: SignalIndex) -> Test:

@@ -211,12 +211,9 @@ class OddParcel:
         m, at, said = dataclasses.replace(m, goal="cover"), view.pos(CLOCHE), "look around: lift the cover by its knob"
         if (near := self._near(m, view, at)) is not None:
             return *near, said
+        m = dataclasses.replace(m, stood=None)
         site = at + np.array([0.0, 0.0, _KNOB - 0.014])
-        return (
-            dataclasses.replace(m, stood=None),
-            pick(site, moves.down(moves.easiest(0.0, view)), 0.16, above=0.09),
-            said,
-        )
+        return m, pick(site, moves.down(moves.easiest(0.0, view)), 0.16, above=0.09), said
 
     def _put_cover(self, m: Weighed, view: MobileView) -> tuple[Weighed, Move, str]:
         said = "look around: put the cover aside"

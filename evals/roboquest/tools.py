@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.servo import addresses, check_length, increments, rounded, wxyz, xyzw
+from evals.servo import MODELS, addresses, check_length, increments, rounded, wxyz, xyzw
 from mjx_bench.budgets import Decisions
 from mjx_bench.policy import Observation
 from mjx_bench.task import Task
@@ -94,7 +94,7 @@ def toolset(task: Task) -> Toolset:
 
 def _views(task: Task) -> str:
     """What the cameras are fixed to."""
-    model = task.scene.load_spec().compile()
+    model = MODELS.of(task)
     names = task.scene.observed or task.scene.cameras
     still = [name for name in names if int(model.camera(name).bodyid[0]) == 0]
     if not still:

@@ -52,14 +52,15 @@ def process_score(checkpoints: Sequence[Series]) -> float:
     return float(points_over_time(checkpoints)[-1]) if len(checkpoints[0].held) else 0.0
 
 
+def run_lengths(held: np.ndarray) -> np.ndarray:
+    """int [T] length of the run of true steps that each step ends; 0 for a false one."""
+    steps = np.arange(1, len(held) + 1)
+    return steps - np.maximum.accumulate(np.where(held, 0, steps))
+
+
 def longest_run(held: np.ndarray) -> np.ndarray:
     """int [T] length of the longest run of true steps so far."""
-    best, run, out = 0, 0, np.zeros(len(held), np.int64)
-    for i, value in enumerate(held):
-        run = run + 1 if value else 0
-        best = max(best, run)
-        out[i] = best
-    return out
+    return np.maximum.accumulate(run_lengths(held))
 
 
 def pickup_checkpoints(kind: Kind, judged: Judged, arrays: Mapping[str, np.ndarray]) -> list[Series]:
@@ -87,11 +88,7 @@ def holding(judged: Judged, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """[T] 1 after each step at which a pickup's target had been held for as long as counts, else 0."""
     from evals.robot_agent_bench.pickup import HELD, HELD_STEPS
 
-    found, run = holds(HELD, judged, arrays), 0
-    for i, value in enumerate(found):
-        run = run + 1 if value else 0
-        found[i] = run >= HELD_STEPS
-    return found
+    return np.asarray(run_lengths(holds(HELD, judged, arrays)) >= HELD_STEPS, np.float64)
 
 
 def holds(atoms: Sequence[Atom], judged: Judged, arrays: Mapping[str, np.ndarray]) -> np.ndarray:

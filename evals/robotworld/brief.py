@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from evals.robotworld import budget, go2, hummingbird, iris, juggle
-from evals.robotworld.channels import MODELS, Channels
-from evals.servo import POSITION, ROTATION
+from evals.robotworld.channels import Channels
+from evals.servo import MODELS, POSITION, ROTATION
 from mjx_bench.control.drive import RADIUS, SPEED, STEERED, STEERING
 from mjx_bench.control.rotors import LAG
 from mjx_bench.task import Task

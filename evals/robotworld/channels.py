@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 from evals.robotworld import juggle
-from evals.servo import addresses, rounded
+from evals.servo import MODELS, addresses, rounded
 from mjx_bench.policy import Observation
 from mjx_bench.task import Task
-from policies.reference.plants import Plants
 from policies.reference.turns import matrix
 
-MODELS: Plants[Any] = Plants(lambda task: task.scene.load_spec().compile())
 WHEELS, FRONT = ("fl", "fr", "rl", "rr"), ("fl", "fr")
 STEP = {"step": "control steps executed so far"}
 

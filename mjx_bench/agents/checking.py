@@ -11,11 +11,10 @@ from typing import Any
 
 from mjx_bench.agent import AgentFault, Reply, ToolCall
 from mjx_bench.agents.transcript import plain
-from mjx_bench.fields import is_number
+from mjx_bench.fields import is_number, short
 from mjx_bench.policy import Carry
 
 ENDINGS = ("", "refused", "cut_off")
-SHOWN = 80  # characters of a value
 
 
 def checked(answer: Any) -> tuple[Reply, Carry]:
@@ -77,7 +76,6 @@ def _fault(did: str, value: Any, expected: str) -> AgentFault:
 def _said(value: Any) -> str:
     """The value on one line; an object that has no words is named by its type."""
     try:
-        text = " ".join(repr(value).split())
+        return short(value)
     except Exception:
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]} ..."
+        return f"a {type(value).__name__}"

@@ -139,7 +139,7 @@ class _Child:
         self._write(json.dumps(told).encode() + b"\n")
         answer = self._read(STEP_CPU_S, STEP_WALL_S)
         if "error" in answer:
-            raise BadCall("values", f"the program failed: {str(answer['error'])[:300]}")
+            raise BadCall("values", f"the program failed: {' '.join(str(answer['error']).split())[:300]}")
         return answer
 
     def _write(self, data: bytes) -> None:

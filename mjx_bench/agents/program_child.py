@@ -92,7 +92,7 @@ def said(error: BaseException) -> str:
     lines += [error.lineno] if isinstance(error, SyntaxError) else []
     where = f" (line {lines[-1]})" if lines else ""
     try:
-        text = " ".join(str(error).split())
+        text = str(error)
     except BaseException:
         text = ""
     return f"{type(error).__name__}: {text}"[:ERROR_MOST] + where

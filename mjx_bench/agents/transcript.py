@@ -113,7 +113,7 @@ class Transcript:
     def failed(self, bad: BadCall) -> None:
         """Counts a program that failed while its call was carried out; its answer says the rest."""
         self._failed += 1
-        self._last = " ".join(bad.told.split())  # a program may say anything
+        self._last = bad.told
 
     def answered(self, turn: int, call: ToolCall, feedback: Mapping[str, Any], steps: int) -> None:
         """Keeps a call and its answer."""

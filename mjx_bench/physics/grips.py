@@ -7,10 +7,15 @@ first part to its second.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+from collections.abc import Iterable
 from typing import Any
 
 import mujoco
+
+from mjx_bench.physics.contact_sensors import Part, add_contact_sensor
 
 # Both pads together press with so much at least, and the angle between what they press with is so large at least.
 LEAST_FORCE, LEAST_ANGLE = 0.5, math.radians(120.0)
@@ -19,22 +24,10 @@ _DATA = (mujoco.mjtConDataField.mjCONDATA_FORCE, mujoco.mjtConDataField.mjCONDAT
 SENSED = SLOTS * 3 * len(_DATA)  # numbers of a sensor
 _STRONGEST = 2  # how a sensor chooses among contacts
 
-Part = tuple[mujoco.mjtObj, str]
-
 
 def add_press(spec: mujoco.MjSpec, pad: Part, thing: Part) -> str:
     """Adds the sensor of what `pad` presses `thing` with; returns its name."""
-    name = f"press:{pad[1]}:{thing[1]}"
-    spec.add_sensor(
-        name=name,
-        type=mujoco.mjtSensor.mjSENS_CONTACT,
-        objtype=pad[0],
-        objname=pad[1],
-        reftype=thing[0],
-        refname=thing[1],
-        intprm=[sum(1 << int(field) for field in _DATA), _STRONGEST, SLOTS],
-    )
-    return name
+    return add_contact_sensor(spec, "press", pad, thing, _DATA, reduction=_STRONGEST, slots=SLOTS)
 
 
 def pressed(sensed: Any) -> Any:
@@ -48,3 +41,8 @@ def opposed(a: Any, b: Any) -> Any:
     sizes = [(v**2).sum(-1) ** 0.5 for v in (a, b)]
     both = (sizes[0] > 0.0) & (sizes[1] > 0.0) & (sizes[0] + sizes[1] >= LEAST_FORCE)
     return both & ((a * b).sum(-1) <= math.cos(LEAST_ANGLE) * sizes[0] * sizes[1])
+
+
+def held(hands: Iterable[tuple[Any, Any]]) -> Any:
+    """bool [...] whether any hand holds the thing; a hand is what its two pads press with, each [..., 3]."""
+    return functools.reduce(operator.or_, (opposed(a, b) for a, b in hands))

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 from mujoco import mjx
-from mujoco.mjx._src import collision_driver
+from mujoco.mjx._src import collision_driver, support
 
 from mjx_bench.control.arm_jax import Seen, jacobian
 from mjx_bench.errors import BenchError
-from mjx_bench.physics.grips import opposed
+from mjx_bench.physics.grips import held
 from mjx_bench.physics.mjx_implicit import implicitfast
 from mjx_bench.physics.mjx_program import Law, Parts
 from mjx_bench.physics.mjx_rows import CONTROLLER_MOVING, STATE
@@ -67,7 +67,11 @@ class JaxStepper:
             raise _cannot(f"cannot simulate this scene: {error}") from None
         self.slots = int(self._data._impl.ncon)
         self._integrate = _INTEGRATORS[int(scene.model.opt.integrator)](scene.model)
-        self._touching = _touch_table(scene)
+        self._touching = _sides(scene, scene.touch_geoms)
+        # Of each grip its hands, of each hand its two pads: every pad with the thing.
+        self._pressing = [
+            [_sides(scene, [(pad, grip.thing) for pad in hand]) for hand in grip.geoms] for grip in scene.grips
+        ]
 
     def grown(self) -> None:
         """Nothing could be too small."""
@@ -87,7 +91,7 @@ class JaxStepper:
         ctrl, memory = law(*arm_of(self.scene, m, d), d.ctrl)
         d = mjx.fwd_acceleration(m, mjx.fwd_actuation(m, d.replace(ctrl=ctrl)))
         d = mjx.solve(m, d) if d._impl.nefc else d.replace(qacc=d.qacc_smooth)
-        judged["touch"] = self._held(d, judged["touch"])
+        judged["touch"] = self._held(m, d, judged["touch"])
         d = self._integrate(m, d)
         return {n: getattr(d, n) for n in STATE} | {n: getattr(memory, n) for n in CONTROLLER_MOVING}, judged
 
@@ -96,42 +100,33 @@ class JaxStepper:
         if not self.slots or not len(self._touching):
             return jnp.zeros(len(self._touching))
         contact = d._impl.contact
-        first, second = contact.geom[:, 0], contact.geom[:, 1]
-        side = jnp.asarray(self._touching)
-        between = (side[:, 0][:, first] & side[:, 1][:, second]) | (side[:, 0][:, second] & side[:, 1][:, first])
-        return jnp.any(between & (contact.dist < contact.includemargin), axis=1).astype(jnp.float32)
+        ahead, back = _between(self._touching, contact)
+        return jnp.any((ahead | back) & (contact.dist < contact.includemargin), axis=1).astype(jnp.float32)
 
-    def _held(self, d: Any, touch: jax.Array) -> jax.Array:
+    def _held(self, m: Any, d: Any, touch: jax.Array) -> jax.Array:
         """`touch` [P] with what the hands hold, from the forces that the solver has found."""
         if not self.scene.grips or not self.slots:
             return touch
-        contact = d._impl.contact
-        first, second = contact.geom[:, 0], contact.geom[:, 1]
-        towards = _normal_forces(self.scene.model, d)[:, None] * contact.frame[:, 0]  # from the first to the second
-        for grip in self.scene.grips:
-            held = jnp.zeros((), bool)
-            for hand in grip.geoms:
-                pads = []
-                for pad in hand:
-                    ahead = jnp.isin(first, pad) & jnp.isin(second, grip.thing)
-                    back = jnp.isin(second, pad) & jnp.isin(first, grip.thing)
-                    pads.append(((ahead.astype(towards.dtype) - back)[:, None] * towards).sum(0))
-                held |= opposed(*pads)
-            touch = touch.at[grip.column].set(held.astype(touch.dtype))
+        towards = _normal_forces(m, d)[:, None] * d._impl.contact.frame[:, 0]  # from the first geom to the second
+
+        def pressed(hand: np.ndarray) -> tuple[jax.Array, jax.Array]:
+            ahead, back = _between(hand, d._impl.contact)
+            a, b = ((ahead.astype(towards.dtype) - back)[:, :, None] * towards).sum(1)
+            return a, b
+
+        for grip, hands in zip(self.scene.grips, self._pressing, strict=True):
+            touch = touch.at[grip.column].set(held(map(pressed, hands)).astype(touch.dtype))
         return touch
 
 
-def _normal_forces(model: mujoco.MjModel, d: Any) -> jax.Array:
+def _normal_forces(m: Any, d: Any) -> jax.Array:
     """[C] newtons of each contact along its normal; 0 where there is none."""
     contact = d._impl.contact
-    address, dim = np.asarray(contact.efc_address), np.asarray(contact.dim)
-    elliptic = model.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC
-    rows = np.where(elliptic | (dim == 1), 1, 2 * (dim - 1))  # of a pyramid, all edges add up to the normal
-    force = d._impl.efc_force
-    at = np.minimum(address[:, None] + np.arange(rows.max()), len(force) - 1)
-    counts = (np.arange(rows.max()) < rows[:, None]) & (address >= 0)[:, None]
-    found = jnp.where(counts, force[at], 0.0).sum(1)
-    return jnp.where(contact.dist < contact.includemargin, found, 0.0)
+    forces = jnp.zeros(len(contact.dist))
+    for dim in np.unique(contact.dim):
+        found, at = support.contact_force_dim(m, d, int(dim))
+        forces = forces.at[at].set(found[:, 0])
+    return jnp.where(contact.dist < contact.includemargin, forces, 0.0)
 
 
 def seen_of(scene: SceneModel, d: Any, qvel: jax.Array) -> Parts:
@@ -161,13 +156,19 @@ def arm_of(scene: SceneModel, m: Any, d: Any) -> tuple[Seen, jax.Array]:
     return seen, d.qfrc_bias[arm.dof]
 
 
-def _touch_table(scene: SceneModel) -> np.ndarray:
-    """bool [P, 2, ngeom] which geoms belong to either side of a touch pair."""
-    table = np.zeros((len(scene.touch_geoms), 2, scene.model.ngeom), np.bool_)
-    for pair, sides in enumerate(scene.touch_geoms):
+def _sides(scene: SceneModel, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """bool [P, 2, ngeom] which geoms belong to either side of a pair."""
+    table = np.zeros((len(pairs), 2, scene.model.ngeom), np.bool_)
+    for pair, sides in enumerate(pairs):
         for side, geoms in enumerate(sides):
             table[pair, side, geoms] = True
     return table
+
+
+def _between(sides: np.ndarray, contact: Any) -> tuple[jax.Array, jax.Array]:
+    """bool [P, C] which contacts are of each pair: those whose first geom is on its first side, and on its second."""
+    first, second, side = contact.geom[:, 0], contact.geom[:, 1], jnp.asarray(sides)
+    return side[:, 0][:, first] & side[:, 1][:, second], side[:, 0][:, second] & side[:, 1][:, first]
 
 
 def refuse(model: mujoco.MjModel, fields: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from mujoco.mjx.warp import types
 
 from mjx_bench.errors import BenchError
 from mjx_bench.observe import warp_renderer
-from mjx_bench.physics.grips import opposed, pressed
+from mjx_bench.physics.grips import held, pressed
 from mjx_bench.physics.mjx_jax import arm_of, seen_of
 from mjx_bench.physics.mjx_program import Law, Parts
 from mjx_bench.physics.mjx_rows import CONTROLLER_MOVING, STATE
@@ -126,8 +126,8 @@ class WarpStepper:
         parts = [jnp.any(found[a:b]) for a, b in itertools.pairwise(starts)]
         touch = jnp.stack(parts).astype(jnp.float32) if parts else jnp.zeros(0)
         for grip in self.scene.grips:
-            hands = [opposed(*(pressed(d.sensordata[pad]) for pad in hand)) for hand in grip.sensors]
-            touch = touch.at[grip.column].set(jnp.any(jnp.stack(hands)).astype(jnp.float32))
+            now = held((pressed(d.sensordata[a]), pressed(d.sensordata[b])) for a, b in grip.sensors)
+            touch = touch.at[grip.column].set(now.astype(touch.dtype))
         return touch
 
 

@@ -28,7 +28,7 @@ from mjx_bench.errors import BenchError
 from mjx_bench.lane_arrays import LaneArrays
 from mjx_bench.physics.base import ControlLaw, Edit, Kinematics, Parked, Pose, Snapshot, Visual
 from mjx_bench.physics.edits import Editable, apply_edits
-from mjx_bench.physics.grips import opposed, pressed
+from mjx_bench.physics.grips import held, pressed
 from mjx_bench.physics.scene import SceneModel
 from mjx_bench.signals import Signals
 from mjx_bench.task import Reset
@@ -147,8 +147,10 @@ class MujocoC:
         s, f, scene = self.signals, self._fields, self.scene
         for grip in scene.grips:
             # Forces are of the acceleration stage, so that they still are those of the state that is judged.
-            hands = ([pressed(f.sensordata[ids[:, None], pad]) for pad in hand] for hand in grip.sensors)
-            s.touch[ids, grip.column] = np.any([opposed(a, b) for a, b in hands], axis=0)
+            s.touch[ids, grip.column] = held(
+                (pressed(f.sensordata[ids[:, None], a]), pressed(f.sensordata[ids[:, None], b]))
+                for a, b in grip.sensors
+            )
         s.joint_qpos[ids] = f.qpos[ids[:, None], scene.joint_qpos]
         s.entity_now[ids] = self._entity_now(ids)
         return failed | self._unhealthy(ids)

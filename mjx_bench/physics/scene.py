@@ -9,7 +9,8 @@ import mujoco
 import numpy as np
 
 from mjx_bench.control.arm import ArmIndex, index_arm
-from mjx_bench.physics.grips import SENSED, Part, add_press
+from mjx_bench.physics.contact_sensors import Part, add_contact_sensor
+from mjx_bench.physics.grips import SENSED, add_press
 from mjx_bench.signals import FINGERS, GRIP, HAND, SignalIndex, held_of
 from mjx_bench.task import Scene
 
@@ -213,17 +214,4 @@ def _add_touch(spec: mujoco.MjSpec, a: Part, b: Part) -> str:
 
     Pairs may share one: a finger's contacts are also the hand's.
     """
-    name = f"touch:{a[1]}:{b[1]}"
-    if spec.sensor(name) is not None:
-        return name
-    spec.add_sensor(
-        name=name,
-        type=mujoco.mjtSensor.mjSENS_CONTACT,
-        objtype=a[0],
-        objname=a[1],
-        reftype=b[0],
-        refname=b[1],
-        # Data: whether a contact was found. No reduction, one slot.
-        intprm=[1 << int(mujoco.mjtConDataField.mjCONDATA_FOUND), 0, 1],
-    )
-    return name
+    return add_contact_sensor(spec, "touch", a, b, [mujoco.mjtConDataField.mjCONDATA_FOUND])
