@@ -15,7 +15,7 @@ from mjx_bench.pairing import PairRunner
 from mjx_bench.physics.base import Physics, Pose, Snapshot
 from mjx_bench.policy import Policy
 from mjx_bench.predicates import compile_goal, goal_index, touches_of
-from mjx_bench.signals import FINGERS, SignalIndex, Signals, touch_pair
+from mjx_bench.signals import FINGERS, SignalIndex, Signals, borne_of, held_of, touch_pair
 from mjx_bench.task import Reset, Task
 from mjx_bench.triggers import touches_of_triggers
 from mjx_bench.types import Arm
@@ -144,6 +144,8 @@ def _moments(case: Case, task: Task, judged: SignalIndex, result: ArmResult) -> 
     tests, _ = compile_goal(atoms, task.scene, judged)
     series: list[tuple[str, Any]] = [(str(atom), test(signals)) for atom, test in zip(atoms, tests, strict=True)]
     for pair, values in zip(judged.touches, signals.touch.T, strict=True):
+        if held_of(pair) is not None or borne_of(pair) is not None:
+            continue  # the atoms above say it
         # A pair is stored in alphabetical order; the fingers are the ones that touch.
         a, b = sorted(pair, key=lambda name: name not in FINGERS)
         series.append((f"{a} touches {b}", values))

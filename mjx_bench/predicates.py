@@ -12,7 +12,7 @@ from typing import Any
 from mjx_bench.courses import ON_GROUND
 from mjx_bench.errors import BenchError, unknown_name
 from mjx_bench.measures import MEASURES, VELOCITIES, Measure
-from mjx_bench.signals import GRIP, HAND, SignalIndex, Signals, touch_pair
+from mjx_bench.signals import GRIP, HAND, PRESS, SUPPORT, SignalIndex, Signals, touch_pair
 from mjx_bench.task import COMPARE, Atom, Entity, Scene, Threshold
 
 Test = Callable[[Signals], Any]
@@ -41,6 +41,10 @@ def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...
                 pairs.append(touch_pair(atom.args[0], other))
         elif atom.predicate in ("touching", "clear") and len(atom.args) == 2:
             pairs.append(touch_pair(*atom.args))
+        elif atom.predicate == "supported" and len(atom.args) == 2:
+            pairs.append(touch_pair(atom.args[0], SUPPORT + atom.args[1]))
+        elif atom.predicate == "pressed" and atom.args:
+            pairs.append(touch_pair(HAND, PRESS + atom.args[0]))
         elif (hand := HAND_PREDICATES.get(atom.predicate)) is not None:
             pairs.append(touch_pair(hand, atom.args[0]))
     return tuple(dict.fromkeys(pairs))
@@ -109,6 +113,8 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
         "touched": (1, _touch_test(HAND)),
         "free": (1, _touch_test(HAND, touches=False)),
         "held": (1, _touch_test(GRIP)),
+        "supported": (2, lambda a, b, scene, index: _touch_test()(a, SUPPORT + b, scene, index)),
+        "pressed": (1, lambda a, scene, index: _touch_test(HAND)(PRESS + a, scene, index)),
         **{name: (1, _joint_test(name, any_joint=rule is any)) for name, rule in JOINT_PREDICATES.items()},
     }
     if atom.predicate in MEASURES or atom.predicate in ON_GROUND:

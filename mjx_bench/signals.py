@@ -18,6 +18,10 @@ FINGERS = ("finger:left", "finger:right")
 HAND = "hand:any"
 # Name in touch pairs of any hand that holds something: see `physics.grips`.
 GRIP = "hand:grip"
+# Before the name of what bears the other of a pair from below, or what the other presses down: see `physics.bearing`. How
+# far up the normal of such a contact points at least, its part along z, are RoboQuest's figures.
+SUPPORT, PRESS = "support:", "press:"
+LEAST_Z = {SUPPORT: 0.5, PRESS: 0.9}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +78,15 @@ def held_of(pair: tuple[str, str]) -> str | None:
     return pair[0] if pair[1] == GRIP else pair[1]
 
 
+def borne_of(pair: tuple[str, str]) -> tuple[str, str, float] | None:
+    """What is asked to be borne, by what, and its `LEAST_Z`; None for a pair of another kind."""
+    for lower, upper in (pair, pair[::-1]):
+        for kind, least_z in LEAST_Z.items():
+            if lower.startswith(kind):
+                return upper, lower.removeprefix(kind), least_z
+    return None
+
+
 def touch_pair(a: str, b: str) -> tuple[str, str]:
     """The unordered pair of two entities, as `SignalIndex.touches` spells it."""
     return (a, b) if a <= b else (b, a)
@@ -90,7 +103,8 @@ class Signals(LaneArrays):
       region_pos: [B, R, 3] site positions, before the last physics step.
       region_mat: [B, R, 3, 3] site orientations, before the last physics step.
       joint_qpos: [B, J] articulation joints after it.
-      touch: bool [B, P] whether the pair had a contact in the last physics step; with `GRIP`, whether a hand held the thing.
+      touch: bool [B, P] whether the pair had a contact in the last physics step; with `GRIP`, whether a hand held the thing;
+        with `SUPPORT` or `PRESS`, whether one bore the other.
       entity_vel: [B, V, 6] velocities of root bodies before the last physics step: m/s in world axes, rad/s in the body's.
     """
 

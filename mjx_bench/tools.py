@@ -40,6 +40,7 @@ class _Required:
 
 
 REQUIRED = _Required()
+_FARTHEST = 1e300  # of numbers without a bound of their own
 _SHOWN = 40  # characters of a value in a message
 
 
@@ -116,12 +117,13 @@ class Param:
     def _number(self, name: str, value: Any) -> float | int:
         whole = self.kind == "integer"
         good = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-        # A whole number of any length is JSON; beyond what a float holds it is out of any range.
-        if not good or not (-1e300 < value < 1e300):
+        if not good or (isinstance(value, float) and not math.isfinite(value)):
             wanted = "an integer" if whole else "a finite number"
             raise BadCall("values", f"{name} must be {wanted}, and is {_shown(value)}")
-        if not self.low <= value <= self.high:
-            raise BadCall("values", f"{name} must be within {self.low:g} and {self.high:g}, and is {_shown(value)}")
+        # A whole number of any length is JSON; beyond what a float holds it is out of any range.
+        low, high = max(self.low, -_FARTHEST), min(self.high, _FARTHEST)
+        if not low <= value <= high:
+            raise BadCall("values", f"{name} must be within {low:g} and {high:g}, and is {_shown(value)}")
         return int(value) if whole else float(value)
 
 
@@ -129,7 +131,7 @@ def _shown(value: Any) -> str:
     """A JSON value on one line, cut off where it is long."""
     try:
         text = " ".join(json.dumps(value, default=lambda v: f"a {type(v).__name__}").split())
-    except (ValueError, RecursionError):  # an object that holds itself, a number of thousands of digits
+    except (TypeError, ValueError, RecursionError):  # keys of another type, an object in itself, thousands of digits
         text = f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from mjx_bench.physics.scene import SceneModel, compile_scene
 from mjx_bench.predicates import Test, compile_goal
-from mjx_bench.signals import GRIP, touch_pair
+from mjx_bench.signals import GRIP, SUPPORT, touch_pair
 from mjx_bench.task import Atom, ControllerReset, Entity, Region, Reset, Robot, Scene, Task, Threshold
 from mjx_bench.triggers import touches_judged
 
@@ -130,6 +130,7 @@ SCENE = Scene(
     cameras=(),
     load_spec=lambda: mujoco.MjSpec.from_string(_XML),
 )
+BORNE = touch_pair("ball", SUPPORT + "post")
 GOAL = (Atom("on", ("ball", "cube")), Atom("in", ("cube", "goal_region")), Atom("open", ("drawer",)))
 
 
@@ -166,8 +167,8 @@ def instance_fields(index: int) -> dict[str, np.ndarray]:
 
 @functools.cache
 def arm_scene(*, sensors: bool = True) -> tuple[SceneModel, Test]:
-    """The scene with contacts of both fingers and their grip, and the test of a goal that reads every kind of signal."""
-    touches = (*touches_judged(arm_task(), (), engine="jax"), touch_pair(GRIP, "cube"))
+    """The scene with contacts of fingers, a grip and a bearing; the test of a goal that reads every kind of signal."""
+    touches = (*touches_judged(arm_task(), (), engine="jax"), touch_pair(GRIP, "cube"), BORNE)
     scene = compile_scene(SCENE, touches, sensors=sensors)
     return scene, compile_goal(GOAL, SCENE, scene.index)[1]
 

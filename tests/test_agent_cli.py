@@ -8,12 +8,14 @@ import shlex
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 from mjx_bench.agents.transcript import read_summary
 from mjx_bench.records import load_run
+from policies.agents.programmed import Programmed
 from scripts import cli
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -149,6 +151,23 @@ def test_the_agent_in_the_docs_plays(
     [row] = json.loads(capfd.readouterr().out)["rows"]
     assert (row["termination"], row["turns"], row["steps"]) == ("declared_stop", 4, 30)
     assert (row["refused"], row["failed"], row["last_error"]) == ({}, 0, None)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "exec('def act(o, m, s, n): pass')",
+        "globals()['act'] = lambda *a: None",
+        "def setup():\n    global act\n    def act(*a): pass\nsetup()",
+        "from mine import *",
+        "act = lambda *a: None",
+    ],
+)
+def test_a_program_may_bring_its_act_as_it_likes(source: str, tmp_path: Path):
+    (tmp_path / "mine.py").write_text(source + "\nprint('\\d')\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Programmed(str(tmp_path / "mine.py")).spec.code
 
 
 FAILS = "def act(observation, memory, step, left):\n    return [0.0, float('nan')] if step == 100 else [0.0] * 4\n"

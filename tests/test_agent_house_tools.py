@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -13,14 +14,18 @@ import numpy as np
 import pytest
 
 from evals import registry
-from evals.robot_agent_bench.commanding import NEAR
+from evals.robot_agent_bench.geometry import Geometry
 from evals.robot_agent_bench.household import build
 from evals.robot_agent_bench.navigation_map import CELL, OBSTACLE, raster
 from evals.robot_agent_bench.sensing import Homes
 from evals.robot_agent_bench.tools import SIZE
+from evals.servo import times
 from evals.toolsets import toolset_of
 from mjx_bench.agent import Picture, Reply, Turn
 from mjx_bench.agents.lane import Lane
+from mjx_bench.budgets import Decisions
+from mjx_bench.control.bimanual import OPEN
+from mjx_bench.policy import Observation
 from mjx_bench.predicates import goal_index
 from mjx_bench.signals import HAND
 from mjx_bench.tools import Motion
@@ -71,10 +76,111 @@ def test_tools_stop_where_they_say(house: Lane):
     assert seen[2]["base"][2] - seen[1]["base"][2] == pytest.approx(0.3, abs=0.02)
     assert seen[3]["grippers"][0] == pytest.approx(0.2, abs=0.02)
     assert np.allclose(seen[4]["head"], [0.4, 0.1], atol=0.02)
-    assert answers[5]["left_m"] < NEAR
+    assert max(abs(answers[0]["left_m"]), abs(answers[1]["left_rad"]), *np.abs(answers[4]["left"])) <= 0.01
+    assert answers[5]["left_m"] < 0.005
+    assert answers[5]["left_rad"] < 0.05
     moved = np.subtract(seen[6]["left_hand"]["position"], seen[5]["left_hand"]["position"])
     assert np.allclose(moved, [0.05, 0.0, 0.05], atol=0.01)
     assert (answers[6]["steps"], answers[7]["steps"]) == (0, 10)
+
+
+def test_an_agent_has_200_replies_and_600_steps_a_call():
+    tools = toolset_of(WASTE)
+    assert tools.budget == Decisions(200)
+    assert tools.program_steps == 600
+    brief = " ".join(tools.brief.split())
+    assert "You have 200 replies" in brief
+    assert "a call runs at most 600 of them" in brief
+
+
+def asked(house: Lane, name: str, arguments: dict[str, Any]) -> tuple[Motion, Observation]:
+    """What a call would do at the start of an episode, and what is observed there."""
+    house.begin("test", 0, 195)
+    tool, obs = toolset_of(WASTE).tool(name), house.observe()
+    motion = tool.use(tool.read(arguments), obs)
+    assert isinstance(motion, Motion)
+    return motion, obs
+
+
+def left(house: Lane, name: str, arguments: dict[str, Any]) -> tuple[bool, Any]:
+    """Whether a call has reached before its first step what it is asked for, and what it says is left."""
+    motion, obs = asked(house, name, arguments)
+    said = motion.action(obs, 0)
+    assert isinstance(said, np.ndarray) or said == "reached"
+    assert motion.residual is not None
+    return isinstance(said, str), motion.residual(obs)
+
+
+@pytest.mark.parametrize(
+    ("off", "angle", "there"),
+    [
+        ((0.0049, 0.0, 0.0), 0.0, True),
+        ((0.0, -0.0049, 0.0), 0.049, True),
+        ((0.0, 0.0051, 0.0), 0.0, False),
+        ((0.003, 0.003, 0.003), 0.0, False),
+        ((0.0, 0.0, 0.0), -0.049, True),
+        ((0.0, 0.0, 0.0), 0.051, False),
+    ],
+)
+def test_a_hand_is_there_within_5_mm_and_0_05_rad(
+    house: Lane, off: tuple[float, float, float], angle: float, there: bool
+):
+    """One that is led alone; and of two that are led, the one that has farther to go."""
+    house.begin("test", 0, 195)
+    hands = Geometry(WASTE, (), 1).hands(house.observe().joint_pos[0][:18])
+    turn = np.array([math.cos(angle / 2), 0.0, math.sin(angle / 2), 0.0])
+    found = there, {"left_m": round(math.hypot(*off), 4), "left_rad": abs(angle)}
+    both = {f"{side}_position": at.tolist() for side, (at, _) in hands.items()}
+    for side, (at, quat) in hands.items():
+        goal = {"position": (at + off).tolist(), "quat_wxyz": times(turn, quat).tolist()}
+        assert left(house, "move_eef_to", {"arm": side, **goal}) == found
+        two = both | {f"{side}_{name}": value for name, value in goal.items()}
+        assert left(house, "move_both_eef_to", two) == found
+
+
+@pytest.mark.parametrize(("off", "there"), [(0.0099, True), (-0.0099, True), (0.0101, False), (-0.0101, False)])
+def test_joints_and_the_base_are_there_within_a_hundredth(house: Lane, off: float, there: bool):
+    """Radians, or metres of the lift and of the base's way; the last of the joints that are told something counts."""
+    house.begin("test", 0, 195)
+    here = house.observe().joint_pos[0][:18]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("move_joints", {"left": [*here[:6], here[6] + off]}),
+        ("move_joints", {"left": here[:7].tolist(), "right": [here[7] + off, *here[8:14]]}),
+        ("set_torso", {"lift": here[14] + off, "pitch": here[15]}),
+        ("set_torso", {"lift": here[14], "pitch": here[15] + abs(off)}),  # it stands upright, and leans no farther back
+        ("look", {"yaw": here[16], "pitch": here[17] + off}),
+        ("set_gripper", {"arm": "right", "theta": OPEN - abs(off)}),
+        ("drive", {"distance": off}),
+        ("turn", {"angle": off}),
+    ]
+    for name, arguments in calls:
+        reached, rest = left(house, name, arguments)
+        assert reached is there, name
+        assert np.abs(next(iter(rest.values()))).max() == pytest.approx(abs(off), abs=5e-4)
+
+
+@pytest.mark.parametrize("pace", [1.9e-4, 2.1e-4])
+@pytest.mark.parametrize("name", ["hand", "joint"])
+def test_what_hardly_moves_for_more_than_20_steps_is_stalled(house: Lane, name: str, pace: float):
+    """Less than 0.2 mm or mrad in each of them; here the lift moves alone, and the hands with it."""
+    house.begin("test", 0, 195)
+    joints = house.observe().joint_pos[0].copy()
+    at = Geometry(WASTE, (), 1).hands(joints[:18])["left"][0]
+    if name == "hand":
+        goal = {"arm": "left", "position": [at[0], at[1], at[2] + 0.06], "speed": 0.5}
+        motion, obs = asked(house, "move_eef_to", goal)
+        assert (motion.steps, motion.spent) == (3 + 100, "timeout"), "its way, and 5 s"
+    else:
+        motion, obs = asked(house, "set_torso", {"lift": joints[14] + 0.06, "pitch": joints[15]})
+    said: list[Any] = []
+    for step in range(25):
+        now = obs.joint_pos.copy()
+        now[0, 14] += step * pace
+        said.append(motion.action(dataclasses.replace(obs, joint_pos=now), step))
+    # A hand is compared with where it was before the call from the first step on, joints with the step before.
+    first = 20 if name == "hand" else 21
+    assert [isinstance(v, str) for v in said] == [pace < 2e-4 and step >= first for step in range(25)]
+    assert {v for v in said if isinstance(v, str)} <= {"stalled"}
 
 
 def test_both_hands_a_pose_in_the_world_and_a_slow_joint(house: Lane):

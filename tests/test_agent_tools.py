@@ -75,6 +75,14 @@ def test_what_is_taken_is_what_the_schema_says(param: Param, good: list[Any], ba
 def test_a_refused_value_is_told():
     with pytest.raises(BadCall, match=r"^steps must be an integer, and is 1\.0$"):
         Param("integer", "", 1, 3).read("steps", 1.0)
+    with pytest.raises(BadCall, match=r"^steps must be an integer, and is an? dict$"):
+        Param("integer", "", 1, 3).read("steps", {(1, 2): 3})
+    with pytest.raises(BadCall, match=r"^steps must be within 1 and 3, and is 10{20}"):
+        Param("integer", "", 1, 3).read("steps", 10**301)
+    with pytest.raises(BadCall, match=r"^x must be within -1e\+300 and 1e\+300, and is 1e\+301$"):
+        Param("number", "").read("x", 1e301)
+    with pytest.raises(BadCall, match=r"^x must be a finite number, and is Infinity$"):
+        Param("number", "").read("x", math.inf)
     with pytest.raises(BadCall, match=r"^lift must be within 0 and 0\.55, and is 0\.6$"):
         Param("number", "", 0.0, 0.55).read("lift", 0.6)
 
@@ -86,6 +94,36 @@ def test_roboquests_brief_says_which_cameras_do_not_ride_on_the_robot():
     assert "Standing still in the room: agentview; the others are fixed to the robot." in brief
     assert aboard not in brief
     assert "robot's own cameras" not in brief
+
+
+def test_robotworlds_agents_see_what_their_contracts_name():
+    """Numbers alone for drones and the quadruped, the car's own cameras on the courses, the room's for arms at a table."""
+    seen = {row["name"]: toolset_of(robotworld(row["name"])) for row in registry.task_table("robotworld")}
+    table = ("agentview", "robot0_eye_in_hand")
+    assert {name: toolset.cameras for name, toolset in seen.items()} == {
+        "drone_payload_hover": (),
+        "drone_volleyball_solo_juggle": (),
+        "quadruped_push_recovery": (),
+        "rw-courtyard": ("front",),
+        "rw-reverse-bay": ("front", "rear"),
+        "BlockStackingSpecifiedOrderTask": table,
+        "WhiteMugInCenterOfTableTask": table,
+    }
+    for toolset in seen.values():
+        assert ("There are no pictures." in toolset.brief) == (not toolset.cameras)
+        assert all(f"{name} (" in toolset.brief for name in toolset.cameras)
+
+
+def test_a_car_looks_behind_by_35_degrees_down_and_ahead_by_9():
+    model = robotworld("rw-reverse-bay").scene.load_spec().compile()
+    for name, x, way, down in (("front", 0.22, 1.0, 9.0), ("rear", -0.22, -1.0, 35.0)):
+        camera = model.camera(name)
+        assert np.allclose(camera.pos, [x, 0.0, 0.24])
+        axes = quat_to_mat(camera.quat)
+        looks = [way * math.cos(math.radians(down)), 0.0, -math.sin(math.radians(down))]
+        assert np.allclose(-axes[:, 2], looks, atol=1e-9)
+        assert axes[2, 1] > 0.0, "upright"
+        assert np.allclose(axes[:, 0], [0.0, -way, 0.0], atol=1e-9), "not mirrored"
 
 
 def test_rotations_and_their_orders():
@@ -242,3 +280,7 @@ def test_a_drone_is_told_where_things_are_from_it_and_how_they_move(task: Task, 
         assert np.allclose(np.add(told["position_m"], told["anchor_minus_drone_m"]), ANCHOR, atol=2e-4)
     else:
         assert "position_m" not in told, "that the benchmark does not tell"
+        free = int(model.joint(task.scene.entities[moving].free_joint).qposadr[0])
+        spin = quat_to_mat(obs.qpos[0, free + 3 : free + 7]) @ obs.qvel[0, at + 3 : at + 6]
+        assert np.allclose(told["payload_angular_velocity_rad_s"], spin, atol=1e-4)
+        assert np.linalg.norm(spin) > 0.01, "it swings"

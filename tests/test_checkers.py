@@ -33,7 +33,7 @@ NEAR = Atom("distance", ("load", "mark"), Threshold("<=", 0.15))
 SLOW = Atom("speed", ("load",), Threshold("<=", 0.2))
 LOW = Atom("height", ("load",), Threshold("<", 0.2))
 FREE = Atom("free", ("load",))
-PRESS = (Atom("turnon", ("key",)), Atom("touched", ("key",)))
+PRESS = (Atom("turnon", ("key",)), Atom("pressed", ("key",)))
 HOLD = Rules(hold=5, failures=(LOW,))
 SUBMIT = Rules(submit=PRESS, score=Score(((NEAR,), (SLOW,)), ((LOW,),), deduction=0.1))
 
@@ -63,7 +63,7 @@ def signals_of(
     if index.joints:
         s.joint_qpos[:, 0] = pressed
     for column, pair in enumerate(index.touches):
-        s.touch[:, column] = touched if "key" in pair else False
+        s.touch[:, column] = touched if pair[1].endswith("key") else False
     return s
 
 

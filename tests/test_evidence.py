@@ -12,7 +12,7 @@ from mjx_bench import evidence as ev
 from mjx_bench.evidence import Checker, Gate, Trial
 from mjx_bench.memories import lanes
 from mjx_bench.predicates import compile_atom
-from mjx_bench.signals import GRIP, HAND, SignalIndex, Signals, touch_pair
+from mjx_bench.signals import GRIP, HAND, PRESS, SUPPORT, SignalIndex, Signals, touch_pair
 from mjx_bench.task import Atom, Entity, Region, Threshold
 
 HZ = 50
@@ -53,6 +53,7 @@ SCENE.entities = {
 }
 SCENE.regions = {"frame": Region("frame", None, (0.1, 0.1, 0.1))}
 TOUCHES = {"touch": touch_pair(HAND, "mug"), "held": touch_pair(GRIP, "mug"), "beside": ("mark", "mug")}
+TOUCHES |= {"on": touch_pair("mug", SUPPORT + "mark"), "under": touch_pair(HAND, PRESS + "mug")}
 INDEX = SignalIndex(("mug", "mark"), ("frame",), ("slide",), tuple(TOUCHES.values()), ("mug",))
 
 
@@ -90,6 +91,8 @@ def instant(atom: Atom, **fields: Any) -> list[bool]:
         (Atom("close", ("drawer",)), {"opening": [0.0, 0.05]}, {"opening": [0.0501, 0.4]}),
         (Atom("free", ("mug",)), {"touch": [False]}, {"touch": [True]}),
         (Atom("held", ("mug",)), {"held": [True]}, {"held": [False]}),
+        (Atom("supported", ("mug", "mark")), {"on": [True]}, {"on": [False]}),
+        (Atom("pressed", ("mug",)), {"under": [True]}, {"under": [False]}),
         (Atom("touching", ("mug", "mark")), {"beside": [True]}, {"beside": [False]}),
         (Atom("clear", ("mug", "mark")), {"beside": [False]}, {"beside": [True]}),
         (Atom("rise", ("mug", "mark"), Threshold(">=", 0.03)), {"up": [0.03, 1.0]}, {"up": [0.0299, -0.03]}),

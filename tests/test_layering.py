@@ -6,6 +6,7 @@ import ast
 import functools
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -247,3 +248,15 @@ def test_the_checker_sees_a_violation(monkeypatch: pytest.MonkeyPatch, module: s
     monkeypatch.setattr(sys.modules[__name__], "modules", lambda: known)
     found = tuple(_imports(ast.parse(source), module, is_package=False))
     assert [v for v in violations(module, found) if complaint in v]
+
+
+def test_files_beside_the_code_are_installed_with_it():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    beside = {
+        path
+        for package in BELOW
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix in (".json", ".css", ".model", ".toml", ".txt", ".npz", ".xml")
+    }
+    kept = {path for name, globs in declared.items() for g in globs for path in (ROOT / name.replace(".", "/")).glob(g)}
+    assert beside == kept

@@ -19,7 +19,7 @@ from mjx_bench.physics.mjx_programs import execute_of
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import compile_scene
 from mjx_bench.signals import GRIP
-from tests.arm_scene import SCENE, arm_scene, initial_state, reset_of, solved_state
+from tests.arm_scene import BORNE, SCENE, arm_scene, initial_state, reset_of, solved_state
 from tests.scenes import wandering
 
 TILE, INTERVAL, SUBSTEPS = 8, 6, 10
@@ -77,7 +77,7 @@ def check_parity(engine: str) -> None:
     for lane in range(TILE):
         c.load(lane, initial_state(lane, grasped=bool(lane % 2)), reset_of())
     worst: dict[str, list[np.ndarray]] = {}
-    touching, held = 0, np.zeros(TILE, int)
+    touching, held, borne = 0, np.zeros(TILE, int), np.zeros(TILE, int)
     for action in chunks(25, TILE, seed=3).transpose(1, 0, 2):
         for name in ("qpos", "qvel", "ctrl"):
             other._row[name][:] = getattr(c._fields, name)
@@ -95,9 +95,12 @@ def check_parity(engine: str) -> None:
         np.testing.assert_array_equal(c.signals.touch, other.signals.touch)
         touching += int(c.signals.touch.any(1).sum())
         held += c.signals.touch[:, scene.index.touch(GRIP, "cube")]
+        borne += c.signals.touch[:, scene.index.touch(*BORNE)]
     assert touching >= 50, "the states are to be rich in contacts"
     assert held[1::2].min() >= 20, "held from about the start"
     assert held[::2].max() == 0
+    assert borne[1::2].min() > 0, "the ball lies on the post"
+    assert borne[::2].max() == 0
     # Metres and radians, their speeds, Nm; single precision away from contacts, solver tolerance in them.
     for name, median, nearly_all in (
         ("qpos", 2e-6, 1e-3),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
 import numpy as np
 import pytest
 
@@ -139,3 +142,42 @@ def test_a_loop_counts_without_its_first_cycle_and_overlaps_once():
     assert stagnant_s(*cycle(6, 6.0, "there", "back", drift=0.02)) == 0.0, "0.04 m from cycle to cycle"
     both = [Call(c.begin, c.end, "same", state=state()) for c in calls(4, 15.0)]
     assert stagnant_s(*both) == 45.0, "a loop from its second cycle on; repetition lies within"
+
+
+@pytest.mark.parametrize(
+    ("field", "place", "most"),
+    [
+        ("base", 0, 0.02),
+        ("base", 1, 0.02),
+        ("base", 2, 0.035),
+        ("joints", 0, 0.035),
+        ("joints", 19, 0.035),
+        ("hands", (0, 0), 0.01),
+        ("hands", (1, 2), 0.01),
+    ],
+)
+def test_states_of_a_loop_are_the_same_within_the_sheets_tolerances(
+    field: str, place: int | tuple[int, int], most: float
+):
+    """2 cm of the base, 0.035 rad of its yaw and of joints, 1 cm of either hand."""
+    for off, same in ((most - 1e-5, True), (most + 1e-5, False)):
+        for sign in (1.0, -1.0):
+            value = getattr(state(), field).copy()
+            value[place] = sign * off
+            assert state().same(dataclasses.replace(state(), **{field: value})) is same, off
+
+
+@pytest.mark.parametrize("hand", [0, 1])
+def test_a_hand_that_is_turned_by_more_than_0_052_rad_is_not_the_same(hand: int):
+    for angle, same in ((0.0519, True), (-0.0519, True), (0.0521, False), (-0.0521, False), (math.pi, False)):
+        turns = state().turns.copy()
+        c, s = math.cos(angle), math.sin(angle)
+        turns[hand] = [[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]
+        assert state().same(dataclasses.replace(state(), turns=turns)) is same, angle
+
+
+def test_the_distances_of_base_and_hand_are_straight_ones():
+    aside = dataclasses.replace(state(), base=np.array([0.015, 0.015, 0.0]))
+    assert not state().same(aside), "0.021 m"
+    reached = dataclasses.replace(state(), hands=np.array([[0.0] * 3, [0.006, 0.006, 0.006]]))
+    assert not state().same(reached), "0.0104 m"

@@ -194,6 +194,7 @@ def test_a_pickup_counts_where_it_was_held_long_enough(kind: pickup.Kind):
             signals = Signals.zeros(1, index)
             signals.touch[0, index.touch(HAND, "target")] = True
             signals.touch[0, index.touch(GRIP, "target")] = "in no hand" not in now
+            signals.touch[0, index.touch("target", "shelf")] = "on the shelf" in now
             signals.entity_pos[0, index.entity("target"), 2] = now.get("rise", 0.03)
             if steady:
                 signals.entity_vel[0, index.mover("target"), 0] = now.get("speed", 0.10)
@@ -203,7 +204,12 @@ def test_a_pickup_counts_where_it_was_held_long_enough(kind: pickup.Kind):
 
     assert judge.end(after(samples - 1), at_horizon=False) is None
     assert judge.end(after(samples), at_horizon=False) == (Verdict.SUCCESS, "goal")
-    changes = [{"in no hand": 1.0}, {"rise": 0.0299}, *([{"speed": 0.101}, {"spin": 0.51}] if steady else [])]
+    changes = [
+        {"in no hand": 1.0},
+        {"on the shelf": 1.0},
+        {"rise": 0.0299},
+        *([{"speed": 0.101}, {"spin": 0.51}] if steady else []),
+    ]
     for change in changes:
         assert judge.end(after(samples, **change), at_horizon=True) == (Verdict.TIMEOUT, "horizon"), change
     assert after(1).progress == pytest.approx(1.0)

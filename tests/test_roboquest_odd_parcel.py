@@ -17,7 +17,7 @@ from evals.roboquest.odd_parcel_program import odd_ones
 from evals.roboquest.recipes import quest_task
 from evals.roboquest.rectangles import apart
 from mjx_bench.checkers import START, Standing, stack, unstack
-from mjx_bench.signals import HAND, touch_pair
+from mjx_bench.signals import HAND, PRESS, touch_pair
 from mjx_bench.types import Verdict
 from tests import roboquest_runs
 
@@ -122,12 +122,19 @@ class Stage(roboquest_runs.Stage):
         height = TOP + parts.BOX_FLOOR + parts.HALF[2] * (1 + 2 * layer)
         self.data.qpos[adr : adr + 7] = [odd.BOX_AT[0] + dx, odd.BOX_AT[1], height, 1, 0, 0, 0]
 
-    def judged(self, *touched: str, speed: dict[str, float] | None = None, press: bool = False) -> Standing:
+    def judged(
+        self,
+        *touched: str,
+        speed: dict[str, float] | None = None,
+        spin: dict[str, float] | None = None,
+        press: bool = False,
+    ) -> Standing:
         s = self.seen()
-        for name in (*touched, *(["submit"] if press else [])):
+        for name in (*touched, *([PRESS + "submit"] if press else [])):
             s.touch[0, self.index.touches.index(touch_pair(HAND, name))] = True
-        for name, value in (speed or {}).items():
-            s.entity_vel[0, self.index.movers.index(name), 0] = value
+        for first, values in ((0, speed or {}), (3, spin or {})):
+            for name, value in values.items():
+                s.entity_vel[0, self.index.mover(name), first] = value
         if press:
             s.joint_qpos[0, self.index.joint("submit_press")] = 0.0031
         return unstack(self.judge.update(stack([START]), s))[0]
@@ -173,8 +180,10 @@ def test_success_asks_for_rest_and_for_an_empty_hand():
     stage.box(stage.odd[0])
     assert stage.judged(press=True).success
     assert not stage.judged(stage.usual[0], press=True).success
-    assert stage.judged(press=True, speed={stage.usual[0]: odd.STILL_SPEED - 1e-3}).success
-    assert not stage.judged(press=True, speed={stage.usual[0]: odd.STILL_SPEED + 1e-3}).success
+    for beyond, still in ((-1e-6, True), (0.0, True), (1e-6, False)):
+        for name in (stage.usual[0], stage.odd[0]):
+            assert bool(stage.judged(press=True, speed={name: 0.03 + beyond}).success) is still
+            assert bool(stage.judged(press=True, spin={name: 0.2 + beyond}).success) is still
     assert stage.judge.end(stage.judged(), at_horizon=True)[0] is Verdict.TIMEOUT
 
 

@@ -19,10 +19,9 @@ from evals.roboquest import puzzle_box_layout as plan
 from evals.roboquest import puzzle_box_parts as parts
 from evals.roboquest import puzzle_box_program as solving
 from evals.roboquest.recipes import quest_task
-from evals.roboquest.submit import PRESSED
 from mjx_bench.checkers import START, SUBMITTED, Standing, stack, unstack
 from mjx_bench.judged import describe, read_judged
-from mjx_bench.signals import HAND, Signals, touch_pair
+from mjx_bench.signals import HAND, PRESS, SUPPORT, Signals, touch_pair
 from mjx_bench.types import Verdict
 from tests import roboquest_runs
 
@@ -148,7 +147,8 @@ class Stage(roboquest_runs.Stage):
         s = self.seen()
         for i, name in enumerate(self.index.joints):
             s.joint_qpos[0, i] = self.data.qpos[self.model.joint(name).qposadr[0]]
-        pairs = {"item_tray": ("item", "tray"), **{f"hand_{e}": (HAND, e) for e in ("item", "chest", "submit")}}
+        pairs = {"item_tray": ("item", SUPPORT + "tray"), "hand_submit": (HAND, PRESS + "submit")}
+        pairs |= {f"hand_{e}": (HAND, e) for e in ("item", "chest")}
         for name, on in touches.items():
             s.touch[0, self.index.touches.index(touch_pair(*pairs[name]))] = on
         return s
@@ -172,8 +172,11 @@ class Stage(roboquest_runs.Stage):
         self.put(box.TRAY_AT[0] + dx, box.TRAY_AT[1] + dy, 0.92 + 2 * parts.TRAY_FLOOR + height / 2)
 
     def press(self, **touches: bool) -> Standing:
-        self.data.qpos[self.model.joint("submit_press").qposadr[0]] = PRESSED + 1e-4
+        self.down(0.0031)
         return self.tick(hand_submit=True, **touches)
+
+    def down(self, by: float) -> None:
+        self.data.qpos[self.model.joint("submit_press").qposadr[0]] = by
 
 
 @pytest.mark.parametrize("index", [0, 5])
@@ -244,6 +247,18 @@ def test_a_press_settles_it(touches: dict[str, bool], solved: bool, success: boo
     assert stage.judge.end(end, at_horizon=False)[0] is (Verdict.SUCCESS if success else Verdict.FAILURE)
     stage.in_tray()
     assert stage.tick(item_tray=True) == end, "nothing counts after the first press"
+
+
+@pytest.mark.parametrize(("down", "by", "counts"), [
+    (0.0029, {"hand_submit": True}, False),
+    (0.0030, {"hand_submit": True}, True),
+    (0.0090, {}, False),
+    (0.0090, {"hand_item": True}, False),
+])  # fmt: skip
+def test_a_press_is_three_millimetres_and_a_hand_from_above(down: float, by: dict[str, bool], counts: bool):
+    stage = Stage(0)
+    stage.down(down)
+    assert bool(stage.tick(**by).ended == SUBMITTED) is counts
 
 
 def test_a_solution_that_is_never_submitted_is_none():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +20,19 @@ from evals.roboquest.robot import SETTLE_TICKS
 from evals.roboquest.submit import CAP_HEIGHT, HALF_HEIGHT, SAG, Submit
 from evals.tabletop.draw import NoRoom, Placed
 from mjx_bench.cases import evaluation
+from mjx_bench.checkers import START, Judge, Standing, stack, unstack
 from mjx_bench.noted import noted_in
 from mjx_bench.physics.choice import make_physics
 from mjx_bench.policy import Policy
+from mjx_bench.predicates import goal_index
 from mjx_bench.records import Record, load_run
 from mjx_bench.rescore import rescore
 from mjx_bench.schedule import run_pairs
 from mjx_bench.settings import RunSettings
+from mjx_bench.signals import HAND, SUPPORT, Signals
 from mjx_bench.task import Rules, Score, Task
 from mjx_bench.triggers import touches_judged
+from mjx_bench.types import Verdict
 from policies.mobile import moves
 from policies.mobile.moves import Move
 from policies.mobile.view import MobileView
@@ -84,6 +89,86 @@ def test_a_container_that_lies_there_does_not_count(tmp_path: Path):
     half = skills.KINDS[0][0]
     task = dataclasses.replace(PICK, load_init_states=lambda: Moved(0.0, half - 0.055, math.pi / 2), horizon=25)
     assert {r.verdict for r in records(tmp_path / "run", Zero(), task)} == {"timeout"}
+
+
+ON_COUNTER = SUPPORT + "counter"
+INDEX = {task.name: goal_index(task.atoms, task.scene) for task in (PICK, DRIVE)}
+JUDGE = {task.name: Judge(task.goal, task.rules, task.scene, INDEX[task.name]) for task in (PICK, DRIVE)}
+
+
+def stands(
+    speed: float = 0.0, spin: float = 0.0, tilt: float = 0.0, touches: tuple[str, ...] = (ON_COUNTER,)
+) -> Signals:
+    """A tick at which the container stands in the middle of its target."""
+    index = INDEX[PICK.name]
+    s = Signals.zeros(1, index)
+    s.region_mat[:] = np.eye(3)
+    s.entity_pos[0, index.entity("container"), 2] = 0.05
+    s.region_mat[0, index.region("container_foot"), :, 2] = 0.0, math.sin(tilt), math.cos(tilt)
+    s.entity_vel[0, index.mover("container")] = 0.0, speed, 0.0, 0.0, spin, 0.0
+    for name in touches:
+        s.touch[0, index.touch("container", name)] = True
+    return s
+
+
+def is_up(height: float = TOP_Z + 0.10, apart: float = 0.5, touches: tuple[str, ...] = (HAND,)) -> Signals:
+    """A tick at which the hand has the container above the counter; the base's frame is at the origin."""
+    index = INDEX[DRIVE.name]
+    s = Signals.zeros(1, index)
+    s.region_pos[0, index.region("container_foot"), 2] = height
+    s.entity_pos[0, index.entity("container")] = 0.0, apart, height + 0.05
+    for name in touches:
+        s.touch[0, index.touch("container", name)] = True
+    return s
+
+
+def after(task: Task, ticks: Iterable[Signals]) -> Standing:
+    standing = START
+    for s in ticks:
+        standing = unstack(JUDGE[task.name].update(stack([standing]), s))[0]
+    return standing
+
+
+# The benchmark's, but for how high is picked, which is ours. The last column is the way to what counts.
+BOUNDS = [
+    ("speed", 0.03, -1),
+    ("spin", 0.2, -1),
+    ("tilt", math.radians(15.0), -1),
+    ("height", TOP_Z + 0.05, 1),
+    ("apart", 0.8, -1),
+]
+
+
+@pytest.mark.parametrize(("measure", "bound", "way"), BOUNDS, ids=[row[0] for row in BOUNDS])
+def test_what_is_asked_for_counts_up_to_its_bound(measure: str, bound: float, way: int):
+    task, tick = (DRIVE, is_up) if measure in ("height", "apart") else (PICK, stands)
+    for beyond, counts in ((way, True), (0, True), (-way, False)):
+        assert bool(after(task, [tick(**{measure: bound + beyond * 1e-6})]).progress) is counts
+
+
+def test_a_container_counts_on_the_counter_out_of_the_hand_or_up_and_in_it():
+    for touches, counts in (((ON_COUNTER,), True), ((ON_COUNTER, HAND), False), ((), False)):
+        assert bool(after(PICK, [stands(touches=touches)]).progress) is counts
+    for touches, counts in (((HAND,), True), ((), False)):
+        assert bool(after(DRIVE, [is_up(touches=touches)]).progress) is counts
+
+
+@pytest.mark.parametrize(
+    ("task", "good", "bad"),
+    [(PICK, stands(), stands(speed=1.0)), (DRIVE, is_up(), is_up(height=TOP_Z))],
+    ids=[PICK.name, DRIVE.name],
+)
+def test_a_skill_test_ends_once_its_goal_has_held_for_half_a_second_without_a_break(
+    task: Task, good: Signals, bad: Signals
+):
+    def ended(*ticks: Signals) -> tuple[Verdict, str] | None:
+        return JUDGE[task.name].end(after(task, ticks), at_horizon=False)
+
+    # Half a second at 20 Hz, both ends included.
+    assert ended(*[good] * 10) is None
+    assert ended(*[good] * 11) == (Verdict.SUCCESS, "goal")
+    assert ended(*[good] * 10, bad, *[good] * 10) is None
+    assert ended(*[good] * 10, bad, *[good] * 11) == (Verdict.SUCCESS, "goal")
 
 
 def test_the_oracle_does_both_and_zero_and_random_do_neither(tmp_path: Path):

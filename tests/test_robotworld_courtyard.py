@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,13 +22,14 @@ from mjx_bench.control.drive_jax import drive as drive_jax
 from mjx_bench.errors import BenchError
 from mjx_bench.physics.mujoco_c import MujocoC
 from mjx_bench.physics.scene import compile_scene
-from mjx_bench.predicates import compile_atom
+from mjx_bench.predicates import compile_atom, goal_index
 from mjx_bench.records import load_run
 from mjx_bench.signals import SignalIndex, Signals
 from mjx_bench.task import Atom, Region, Threshold
+from mjx_bench.types import Verdict
 from policies.reference.oracle import Oracle
 from policies.simple import Zero
-from tests.robotworld_runs import HERE, engine, engines_step_alike, run, verdicts
+from tests.robotworld_runs import HERE, engine, engines_step_alike, judge_of, run, verdict, verdicts
 
 TASK = registry.load_task("robotworld", 3)
 
@@ -237,6 +239,105 @@ def test_headings_lean_and_depth():
 def test_what_cannot_be_judged_is_refused(atom: Atom, message: str):
     with pytest.raises(BenchError, match=message):
         compile_atom(atom, SCENE, INDEX)
+
+
+# ---- its bounds, on made-up signals
+
+JUDGE, COLUMNS = judge_of(TASK), goal_index(TASK.atoms, TASK.scene)
+GATES = [(*courtyard.PATH[v], np.degrees(heading(courtyard.PATH, v))) for v in checkpoints(courtyard.PATH, 2.0)]
+ON_ROAD = (-5.0, -3.0, 0.0, 0.0)
+
+
+@functools.cache
+def places() -> tuple[np.ndarray, np.ndarray]:
+    """[R, 3] and [R, 3, 3]: where the scene has its regions."""
+    model = TASK.scene.load_spec().compile()
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    sites = [model.site(name).id for name in COLUMNS.regions]
+    return data.site_xpos[sites].copy(), data.site_xmat[sites].reshape(-1, 3, 3).copy()
+
+
+def drives(poses: Any, pace: float = 0.0, **lean: float) -> tuple[Verdict, str]:
+    """What becomes of a car at x, y, z and yaw (degrees) after each step, that moves and leans alike at all of them."""
+    s = Signals.zeros(len(poses), COLUMNS)
+    s.region_pos[:], s.region_mat[:] = places()
+    for name in ("car_frame", "car_hull"):
+        s.region_pos[:, COLUMNS.region(name)] = [pose[:3] for pose in poses]
+        s.region_mat[:, COLUMNS.region(name)] = [turned(pose[3], **lean) for pose in poses]
+    s.entity_vel[:, COLUMNS.mover("car"), 0] = pace
+    return verdict(JUDGE, s)
+
+
+def parks(way: Any, rest: int = 40, pace: float = 0.0) -> bool:
+    """Whether a car that went this way, and stands at its end for so many steps, is a success; it never fails."""
+    found = drives([*way, *[way[-1]] * (rest - 1)], pace)
+    assert found[0] is not Verdict.FAILURE, found
+    return found[0] is Verdict.SUCCESS
+
+
+def test_it_parks_after_all_checkpoints_in_order():
+    assert parks(GATES)
+    assert not parks(GATES, rest=39)
+    assert not parks([GATES[-1]])
+    for i in range(len(GATES) - 1):
+        assert not parks([*GATES[:i], *GATES[i + 1 :]]), i
+    assert not parks([GATES[1], GATES[0], *GATES[2:]])
+    assert parks([GATES[1], *GATES]), "what comes too early is no more than ignored"
+
+
+# Metres and degrees from where a checkpoint is.
+NEAR, AWAY = ((0.649, 0.0, 0.0, 0.0), (0.0, -0.649, 0.0, 0.0)), ((0.651, 0.0, 0.0, 0.0), (0.0, -0.651, 0.0, 0.0))
+LEVEL, HIGH = (0.0, 0.0, 0.2199, 0.0), (0.0, 0.0, 0.2201, 0.0)
+
+
+@pytest.mark.parametrize("gate", range(5))
+def test_a_checkpoint_has_its_bounds(gate: int):
+    """All but the last, which is where the goal is."""
+    for offs, counts in (
+        ((*NEAR, LEVEL, (0.0, 0.0, 0.0, 89.99), (0.0, 0.0, 0.0, -89.99)), True),
+        ((*AWAY, HIGH, (0.0, 0.0, 0.0, 90.01), (0.0, 0.0, 0.0, -90.01)), False),
+    ):
+        for off in offs:
+            way = [*GATES[:gate], np.add(GATES[gate], off), *GATES[gate + 1 :]]
+            assert parks(way) is counts, off
+
+
+def test_the_goal_has_its_bounds():
+    for offs, counts in (
+        ((*NEAR, LEVEL, (0.0, 0.0, 0.0, 24.99), (0.0, 0.0, 0.0, -24.99)), True),
+        ((*AWAY, HIGH, (0.0, 0.0, 0.0, 25.01), (0.0, 0.0, 0.0, -25.01)), False),
+    ):
+        for off in offs:
+            assert parks([*GATES, np.add(GATES[-1], off)]) is counts, off
+    assert parks(GATES, pace=0.1199)
+    assert not parks(GATES, pace=0.1201)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "reason"),
+    [
+        # A rectangle of 0.60 x 0.36 m, for crates 0.015 m larger all around: along it, across it, and at a corner of one.
+        ((4.0, 0.8151, 0.0, 90.0), (4.0, 0.8149, 0.0, 90.0), "gap(car_hull, cargo_c) < 0"),
+        ((3.8, 0.6951, 0.0, 0.0), (3.8, 0.6949, 0.0, 0.0), "gap(car_hull, cargo_c) < 0"),
+        ((3.39178, 0.66233, 0.0, 33.69), (3.39189, 0.66217, 0.0, 33.69), "gap(car_hull, cargo_c) < 0"),
+        ((-5.0, -1.8501, 0.0, 0.0), (-5.0, -1.8499, 0.0, 0.0), "astray(car_frame, road_00, ..., road_15) > 1.33"),
+        ((-5.0, -4.1499, 0.0, 0.0), (-5.0, -4.1501, 0.0, 0.0), "astray(car_frame, road_00, ..., road_15) > 1.33"),
+        ((-5.0, -3.0, -0.1999, 0.0), (-5.0, -3.0, -0.2001, 0.0), "below(car_frame, road_00, ..., road_15) > 0.2"),
+        ((0.0, -2.0, -0.0499, 45.0), (0.0, -2.0, -0.0501, 45.0), "below(car_frame, road_00, ..., road_15) > 0.2"),
+    ],
+)
+def test_crates_the_edge_and_the_ground_have_their_bounds(good: Any, bad: Any, reason: str):
+    assert drives([ON_ROAD, good, ON_ROAD]) == (Verdict.TIMEOUT, "horizon")
+    assert drives([ON_ROAD, bad, ON_ROAD]) == (Verdict.FAILURE, reason)
+
+
+@pytest.mark.parametrize("axis", ["roll", "pitch"])
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_car_that_leans_by_60_degrees_has_rolled_over(axis: str, side: float):
+    for degrees, ends in ((0.0, False), (59.99, False), (60.01, True), (85.0, True)):
+        found = drives([ON_ROAD], **{axis: side * degrees})
+        assert found == ((Verdict.FAILURE, f"{axis}(car_frame) > 1.0472") if ends else (Verdict.TIMEOUT, "horizon"))
 
 
 # ---- episodes

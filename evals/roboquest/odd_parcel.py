@@ -48,10 +48,11 @@ from evals.tabletop.draw import NoRoom, Placed
 from mjx_bench.task import Atom, Fraction, Noted, Part, Rules, Threshold
 
 NAME = "odd_parcel"
-VERSION = "2"  # of the generator: changes when an index comes to stand for another instance
+VERSION = "3"  # of the generator: changes when an index comes to stand for another instance
 INSTRUCTION = (
     "most of the parcels weigh the same, and fewer than half are heavier or lighter: find out which with the balance, and"
-    " put exactly those in the box; leave the balance where it stands, let go of everything, and press the red button"
+    " put exactly those in the box; leave the balance where it stands, let go of everything, and press the red button;"
+    " other things on the counter may be moved"
 )
 FOOTPRINT = Footprint(1.20, 0.60)
 HORIZON = 12_000  # ticks

@@ -145,8 +145,8 @@ class OddParcel:
         found = odd_ones(m.seen, m.first, dict(m.readings))
         out = [n for n in found if not in_box(view, n)]
         if (top := self._askew(m, view, found)) is not None and (m.again or not out):
-            m, move, said = self._pick(m, view, top, "away")
-            return dataclasses.replace(m, again=m.again + (m.stood is None)), move, said
+            taken, move, said = self._pick(m, view, top, "away")
+            return dataclasses.replace(taken, again=m.again + isinstance(move, Arm)), move, said
         if out:
             return self._pick(m, view, nearest(view, out, m.seen, view.pos(BOX)), "box")
         return m, press_submit(view, self._footprint, CAP_TOP), "finish: press the red button"

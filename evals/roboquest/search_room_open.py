@@ -29,7 +29,7 @@ from mjx_bench.task import Atom, Region, Rules, Score, Task, Threshold
 
 NAME = "search_room_open"
 INSTRUCTION = "put the red block and the green block in the outlined square, nothing else, and press SUBMIT"
-VERSION = "1"  # of the generator: changes when an index comes to stand for another instance
+VERSION = "2"  # of the generator: changes when an index comes to stand for another instance
 HORIZON = 500  # ticks of 1/20 s
 
 TARGETS, OTHERS = ("red_block", "green_block"), ("blue_block", "purple_block", "orange_can")

@@ -1,6 +1,6 @@
 """The SUBMIT button, with the benchmark's measures: a box with a cap on a spring. Its press ends an episode.
 
-Unlike the benchmark's, a press asks for neither force nor direction of the hand's contact; the cap collides as a box.
+Unlike the benchmark's, the cap collides as a box.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Submit(Fixture):
 
     @property
     def press(self) -> tuple[Atom, Atom]:
-        """What counts as a press: the cap is down, and the hand touches it."""
-        return Atom("turnon", (self.name,)), Atom("touched", (self.name,))
+        """What counts as a press: the cap is down, and the hand presses it from above."""
+        return Atom("turnon", (self.name,)), Atom("pressed", (self.name,))
 
     def entity(self) -> Entity:
         return Entity(

@@ -7,6 +7,7 @@ episode without (`evals.robot_agent_bench.disturbances`). What differs from the 
 * A product is clear of the shelf when it does not touch it and is 0.03 m or more higher than it stood, inside or outside.
 * Success ends the episode: 1 s after its completion holds where no other time is asked for, and 3 s of holding steadily.
 * The target is a drink or a carton: a bag is wider than the gripper opens. A missed grasp stopped short of it.
+* The hand comes from the side to which it will move the target, not from the side away from the robot: there is the shelf.
 * The base starts 0.02 to 0.38 m to the left of the target, so that the right hand is the nearer one; there +-0.15 m of it.
 * The five steps after which a hold counts are waited for with the product clear of the shelf (and steady, where that is
   asked), before the 1 s or 3 s begin; there they may have passed before.

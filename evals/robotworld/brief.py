@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from evals.robotworld import budget, go2, hummingbird, iris, juggle
-from evals.robotworld.channels import Channels
+from evals.robotworld.channels import Channels, cameras
 from evals.servo import MODELS, POSITION, ROTATION
 from mjx_bench.control.drive import RADIUS, SPEED, STEERED, STEERING
 from mjx_bench.control.rotors import LAG
@@ -30,7 +30,7 @@ A packet holds the current observation and up to four earlier ones, every second
 {fields}
 The current one also has:
 {spent}
-Values are the simulator's own, rounded. If you take pictures, an observation has one of each camera, square: {cameras}.
+Values are the simulator's own, rounded.{pictures}
 
 Several calls in one reply are carried out one after the other. A bad call is refused and moves nothing. Neither a text nor \
 a claim of success ends the episode. Calls and turns that execute no control step count against you: {consecutive} in a \
@@ -70,7 +70,7 @@ def brief(task: Task, told: Channels, limits: budget.Limits) -> str:
         below=its.below,
         fields=_listed(told.about),
         spent=_listed(SPENT),
-        cameras=", ".join(_cameras(task)),
+        pictures=_pictures(task),
         consecutive=limits.consecutive,
         total="" if limits.total is None else f", or {limits.total} in all,",
     )
@@ -156,16 +156,18 @@ def _legs(task: Task) -> Words:
 _BY_LAW: Mapping[str, Callable[[Task], Words]] = {"osc_pose": _arm, "drive": _car, "rotors": _rotors, "posture": _legs}
 
 
-def _cameras(task: Task) -> list[str]:
+def _pictures(task: Task) -> str:
     """Each camera: what it is fixed to, and how much it sees."""
+    if not (names := cameras(task)):
+        return " There are no pictures."
     model = MODELS.of(task)
     found = []
-    for name in task.scene.observed or task.scene.cameras:
+    for name in names:
         camera = model.camera(name)
         body = model.body(int(camera.bodyid[0])).name
         where = "stands still" if body == "world" else f"rides on the {body.removeprefix('robot0_')}"
         found.append(f"{name} ({where}, field of view {float(camera.fovy[0]):g} degrees)")
-    return found
+    return f" If you take pictures, an observation has one of each camera, square: {', '.join(found)}."
 
 
 def _placed(at: Any) -> str:

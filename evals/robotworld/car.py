@@ -26,9 +26,9 @@ STEER_MOST, WHEEL_MOST = 0.54, 60.0  # radians, rad/s
 RIDE = TYRE  # height of the body's origin above the road at rest, metres
 
 WHEELS = (("fl", FRONT, ASIDE), ("fr", FRONT, -ASIDE), ("rl", REAR, ASIDE), ("rr", REAR, -ASIDE))
+FIELD = 52.1  # degrees from top to bottom, which is 82 from side to side at 16:9
 SAFETY = (0.30, 0.18)  # half sizes of the rectangle around the body's origin that must keep to the road, metres
 
-CAMERAS = ("agentview", "front")
 _RED, _BLACK, _GREY, _ROAD, _LINE = (
     (0.80, 0.12, 0.10, 1), (0.08, 0.08, 0.09, 1), (0.62, 0.64, 0.60, 1), (0.24, 0.25, 0.27, 1), (0.15, 0.35, 0.85, 1),
 )  # fmt: skip
@@ -48,6 +48,11 @@ def robot(*, reverse: bool) -> Robot:
         torque_limits=((-STEER_MOST,) * 2 + (slow,) * 4, (STEER_MOST,) * 2 + (WHEEL_MOST,) * 4),
         finger_geoms=((), ()),
     )
+
+
+def cameras(*, reverse: bool) -> tuple[str, ...]:
+    """The one above the course, and the car's own: it looks behind only where it can drive there."""
+    return ("agentview", "front", "rear") if reverse else ("agentview", "front")
 
 
 def regions(margin: float) -> tuple[Region, Region]:
@@ -85,8 +90,8 @@ def empty_ground(friction: float, extent: float) -> mujoco.MjSpec:
     return spec
 
 
-def add_car(spec: mujoco.MjSpec, friction: float, margin: float) -> None:
-    """Adds the car with its actuators and `regions(margin)`; where it is, qpos says."""
+def add_car(spec: mujoco.MjSpec, friction: float, margin: float, *, reverse: bool) -> None:
+    """Adds the car with its actuators, cameras and `regions(margin)`; where it is, qpos says."""
     import mujoco
 
     car = spec.worldbody.add_body(name="car", pos=[0, 0, RIDE])
@@ -102,7 +107,9 @@ def add_car(spec: mujoco.MjSpec, friction: float, margin: float) -> None:
     car.add_site(name="car_origin", size=[0.01] * 3, rgba=[0, 0, 0, 0])
     for region in regions(margin):
         _site(car, region, [0, 0, 0])
-    car.add_camera(name="front", pos=[0.22, 0, 0.24], quat=_forward(math.radians(9.0)), fovy=52.1)
+    car.add_camera(name="front", pos=[0.22, 0, 0.24], quat=_looking(1.0, math.radians(9.0)), fovy=FIELD)
+    if reverse:
+        car.add_camera(name="rear", pos=[-0.22, 0, 0.24], quat=_looking(-1.0, math.radians(35.0)), fovy=FIELD)
     for name, x, y in WHEELS:
         holder = car
         if x > 0:
@@ -257,12 +264,12 @@ def _up(quat: np.ndarray) -> np.ndarray:
     return np.array([2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)])
 
 
-def _forward(down: float) -> np.ndarray:
-    """[4] wxyz of a camera that looks along x, tilted down."""
+def _looking(way: float, down: float) -> np.ndarray:
+    """[4] wxyz of a camera that looks along x (1) or against it (-1), tilted down."""
     import mujoco
 
-    back = np.array([-math.cos(down), 0.0, math.sin(down)])
-    right = np.array([0.0, -1.0, 0.0])
+    back = np.array([-way * math.cos(down), 0.0, math.sin(down)])
+    right = np.array([0.0, -way, 0.0])
     quat = np.empty(4)
     mujoco.mju_mat2Quat(quat, np.stack([right, np.cross(back, right), back], axis=1).ravel())
     return quat

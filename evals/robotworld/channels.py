@@ -35,6 +35,14 @@ class Channels:
     read: Callable[[Observation], Mapping[str, Any]]
 
 
+def cameras(task: Task) -> tuple[str, ...]:
+    """Cameras whose pictures an agent is given: a drone's and a quadruped's contract has numbers alone, a car's no map."""
+    mode, scene = task.action_modes[0], task.scene
+    if mode in ("rotors", "posture"):
+        return ()
+    return tuple(name for name in scene.observed or scene.cameras if mode != "drive" or name != "agentview")
+
+
 def channels(task: Task) -> Channels:
     """What a task tells an agent."""
     return _BY_LAW[task.action_modes[0]](task)
@@ -114,6 +122,8 @@ def _rotors(task: Task) -> Channels:
         about[f"{name}_minus_drone_m"] = f"the {name}, from the drone, world axes"
         if entity.free_joint is not None:
             about[f"{name}_velocity_m_s"] = f"of the {name}, world axes"
+            if task.name != juggle.NAME:
+                about[f"{name}_angular_velocity_rad_s"] = f"of the {name}, world axes"
 
     def state(obs: Observation) -> Mapping[str, Any]:
         data.qpos, data.qvel = obs.qpos[0], obs.qvel[0]
@@ -140,6 +150,10 @@ def _rotors(task: Task) -> Channels:
             if entity.free_joint is not None:
                 at = places[entity.free_joint][1]
                 found[f"{name}_velocity_m_s"] = rounded(obs.qvel[0, at : at + 3], 4)
+                if task.name != juggle.NAME:
+                    own = obs.qvel[0, at + 3 : at + 6]  # in the body's axes
+                    turned = data.xmat[model.body(entity.body).id].reshape(3, 3) @ own
+                    found[f"{name}_angular_velocity_rad_s"] = rounded(turned, 4)
         return found
 
     return Channels(about, state)

@@ -53,7 +53,7 @@ def _build() -> tuple[mujoco.MjSpec, dict[str, Region]]:
     points = car.add_marks(spec, [*marks, ("goal_mark", GOAL_AT, GOAL_YAW)])
     boxes = car.add_boxes(spec, [(name, xy, size) for name, (xy, size) in _START["obstacles"].items()])
     spec.worldbody.add_body(name="goal", pos=GOAL_AT)
-    car.add_car(spec, FRICTION, MARGIN)
+    car.add_car(spec, FRICTION, MARGIN, reverse=False)
     spec.worldbody.add_camera(name="agentview", pos=[0.5, -0.5, 15.0], xyaxes=[1, 0, 0, 0, 1, 0], fovy=55.0)
     return spec, {region.name: region for region in (*road, *points, *boxes, *car.regions(MARGIN))}
 

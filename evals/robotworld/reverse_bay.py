@@ -91,7 +91,7 @@ def _build() -> tuple[mujoco.MjSpec, dict[str, Region]]:
     boxes = car.add_boxes(spec, _boxes())
     areas = [car.add_area(spec, name, *where, seen=name in LINES) for name, where in _areas().items()]
     spec.worldbody.add_body(name="goal", pos=GOAL_AT)
-    car.add_car(spec, FRICTION, MARGIN)
+    car.add_car(spec, FRICTION, MARGIN, reverse=True)
     spec.worldbody.add_camera(name="agentview", pos=[0, 0, 5.0], xyaxes=[1, 0, 0, 0, 1, 0], fovy=55.0)
     return spec, {region.name: region for region in (*marks, *entry, *boxes, *areas, *car.regions(MARGIN))}
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from evals.robotworld import budget
 from evals.robotworld.brief import NUMBERS, brief
-from evals.robotworld.channels import channels
+from evals.robotworld.channels import cameras, channels
 from evals.robotworld.contract import Contract, contract
 from evals.servo import POSITION, ROTATION, check_length, increments
 from mjx_bench.budgets import Spent
@@ -74,12 +74,12 @@ def toolset(task: Task) -> Toolset:
     limits = budget.Limits.of(rules)
     told = channels(task)
     return Toolset(
-        name=f"robotworld-2 {rules.task}",
+        name=f"robotworld-3 {rules.task}",
         brief=brief(task, told, limits),
         tools=tuple(made[name] for name in names),
         state=told.read,
         budget=Accounted(budget.Ledger(limits)),
-        cameras=task.scene.observed or task.scene.cameras,
+        cameras=cameras(task),
         image_size=512,
         history=History(rounds=(0, 2, 4, 6, 8), packets=1),
         one_call=False,

@@ -139,7 +139,8 @@ class _Child:
         self._write(json.dumps(told).encode() + b"\n")
         answer = self._read(STEP_CPU_S, STEP_WALL_S)
         if "error" in answer:
-            raise BadCall("values", f"the program failed: {' '.join(str(answer['error']).split())[:300]}")
+            shown = "".join(c if c.isprintable() else " " for c in str(answer["error"]))  # it may reach a terminal
+            raise BadCall("values", f"the program failed: {' '.join(shown.split())[:300]}")
         return answer
 
     def _write(self, data: bytes) -> None:

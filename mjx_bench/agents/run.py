@@ -93,7 +93,8 @@ def run_agent(
     spec = PolicySpec(agent.spec.name, STEP, NATIVE, toolset.cameras if agent.spec.sees else (), toolset.image_size)
     check_cameras(spec, [task])
     check_scenes([task], engine[0])
-    _check_plays(agent, task, toolset, manifest)
+    if not out.exists():
+        _check_plays(agent, task, toolset, manifest)
     seen = choose_seen(spec, settings.renderer)
     text = dump_tasks({key: task})
     header = _header(manifest, settings, agent, toolset, key, task, text, engine, seen)
@@ -113,10 +114,15 @@ def run_agent(
 
 
 def _check_plays(agent: Agent, task: Task, toolset: Toolset, manifest: Manifest) -> None:
-    """Raises `BenchError` where an agent says of itself that it cannot play; whatever else it raises, an episode tells."""
+    """Raises `BenchError` where an agent says of itself that it cannot play; whatever else it raises, an episode tells.
+
+    It keeps a run that cannot begin from leaving a folder; one that goes on has one.
+    """
     seed = seeds.policy_seed(base_key(manifest.cases[0]))
     try:
         agent.init(task, tuple(tool.schema() for tool in toolset.tools), seed)
+    except AgentFault as fault:
+        raise AgentFault(f"agent {agent.spec.name!r}: {fault}") from fault
     except BenchError:
         raise
     except (Exception, SystemExit):

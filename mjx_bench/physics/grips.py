@@ -25,9 +25,9 @@ SENSED = SLOTS * 3 * len(_DATA)  # numbers of a sensor
 _STRONGEST = 2  # how a sensor chooses among contacts
 
 
-def add_press(spec: mujoco.MjSpec, pad: Part, thing: Part) -> str:
-    """Adds the sensor of what `pad` presses `thing` with; returns its name."""
-    return add_contact_sensor(spec, "press", pad, thing, _DATA, reduction=_STRONGEST, slots=SLOTS)
+def add_press(spec: mujoco.MjSpec, first: Part, second: Part) -> str:
+    """Adds the sensor of what `first` presses `second` with; returns its name."""
+    return add_contact_sensor(spec, "press", first, second, _DATA, reduction=_STRONGEST, slots=SLOTS)
 
 
 def pressed(sensed: Any) -> Any:

@@ -20,6 +20,7 @@ from mujoco.mjx._src import collision_driver, support
 
 from mjx_bench.control.arm_jax import Seen, jacobian
 from mjx_bench.errors import BenchError
+from mjx_bench.physics.bearing import bearing
 from mjx_bench.physics.grips import held
 from mjx_bench.physics.mjx_implicit import implicitfast
 from mjx_bench.physics.mjx_program import Law, Parts
@@ -72,6 +73,7 @@ class JaxStepper:
         self._pressing = [
             [_sides(scene, [(pad, grip.thing) for pad in hand]) for hand in grip.geoms] for grip in scene.grips
         ]
+        self._bearing = _sides(scene, [load.geoms for load in scene.bearings])
 
     def grown(self) -> None:
         """Nothing could be too small."""
@@ -91,7 +93,7 @@ class JaxStepper:
         ctrl, memory = law(*arm_of(self.scene, m, d), d.ctrl)
         d = mjx.fwd_acceleration(m, mjx.fwd_actuation(m, d.replace(ctrl=ctrl)))
         d = mjx.solve(m, d) if d._impl.nefc else d.replace(qacc=d.qacc_smooth)
-        judged["touch"] = self._held(m, d, judged["touch"])
+        judged["touch"] = self._pushes(m, d, judged["touch"])
         d = self._integrate(m, d)
         return {n: getattr(d, n) for n in STATE} | {n: getattr(memory, n) for n in CONTROLLER_MOVING}, judged
 
@@ -103,11 +105,12 @@ class JaxStepper:
         ahead, back = _between(self._touching, contact)
         return jnp.any((ahead | back) & (contact.dist < contact.includemargin), axis=1).astype(jnp.float32)
 
-    def _held(self, m: Any, d: Any, touch: jax.Array) -> jax.Array:
-        """`touch` [P] with what the hands hold, from the forces that the solver has found."""
-        if not self.scene.grips or not self.slots:
+    def _pushes(self, m: Any, d: Any, touch: jax.Array) -> jax.Array:
+        """`touch` [P] with what the hands hold and what is borne, from the forces that the solver has found."""
+        if not (self.scene.grips or self.scene.bearings) or not self.slots:
             return touch
-        towards = _normal_forces(m, d)[:, None] * d._impl.contact.frame[:, 0]  # from the first geom to the second
+        forces, normals = _normal_forces(m, d), d._impl.contact.frame[:, 0]  # normals from the first geom to the second
+        towards = forces[:, None] * normals
 
         def pressed(hand: np.ndarray) -> tuple[jax.Array, jax.Array]:
             ahead, back = _between(hand, d._impl.contact)
@@ -116,6 +119,11 @@ class JaxStepper:
 
         for grip, hands in zip(self.scene.grips, self._pressing, strict=True):
             touch = touch.at[grip.column].set(held(map(pressed, hands)).astype(touch.dtype))
+        if self.scene.bearings:
+            ahead, back = _between(self._bearing, d._impl.contact)
+            up = (ahead.astype(normals.dtype) - back) * normals[:, 2]
+            for k, load in enumerate(self.scene.bearings):
+                touch = touch.at[load.column].set(bearing(forces, up[k], load.least_z).any().astype(touch.dtype))
         return touch
 
 

@@ -23,6 +23,7 @@ from mujoco.mjx.warp import types
 
 from mjx_bench.errors import BenchError
 from mjx_bench.observe import warp_renderer
+from mjx_bench.physics.bearing import bears
 from mjx_bench.physics.grips import held, pressed
 from mjx_bench.physics.mjx_jax import arm_of, seen_of
 from mjx_bench.physics.mjx_program import Law, Parts
@@ -120,7 +121,7 @@ class WarpStepper:
         return {n: getattr(d, n) for n in STATE} | {n: getattr(memory, n) for n in CONTROLLER_MOVING}, judged
 
     def _touches(self, d: Any) -> jax.Array:
-        """float [P] 1 where a pair has a contact, or a hand holds the thing."""
+        """float [P] 1 where a pair has a contact, a hand holds the thing, or one bears the other."""
         found = d.sensordata[self.scene.touch_sensor] > 0
         starts = [*self.scene.touch_start.tolist(), len(self.scene.touch_sensor)]
         parts = [jnp.any(found[a:b]) for a, b in itertools.pairwise(starts)]
@@ -128,6 +129,9 @@ class WarpStepper:
         for grip in self.scene.grips:
             now = held((pressed(d.sensordata[a]), pressed(d.sensordata[b])) for a, b in grip.sensors)
             touch = touch.at[grip.column].set(now.astype(touch.dtype))
+        for load in self.scene.bearings:
+            now = bears(d.sensordata[load.sensors], load.least_z)
+            touch = touch.at[load.column].set(now.astype(touch.dtype))
         return touch
 
 

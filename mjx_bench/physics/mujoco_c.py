@@ -27,6 +27,7 @@ from mjx_bench.control.state import ControllerState, Fields
 from mjx_bench.errors import BenchError
 from mjx_bench.lane_arrays import LaneArrays
 from mjx_bench.physics.base import ControlLaw, Edit, Kinematics, Parked, Pose, Snapshot, Visual
+from mjx_bench.physics.bearing import bears
 from mjx_bench.physics.edits import Editable, apply_edits
 from mjx_bench.physics.grips import held, pressed
 from mjx_bench.physics.scene import SceneModel
@@ -151,6 +152,8 @@ class MujocoC:
                 (pressed(f.sensordata[ids[:, None], a]), pressed(f.sensordata[ids[:, None], b]))
                 for a, b in grip.sensors
             )
+        for load in scene.bearings:
+            s.touch[ids, load.column] = bears(f.sensordata[ids[:, None], load.sensors], load.least_z)
         s.joint_qpos[ids] = f.qpos[ids[:, None], scene.joint_qpos]
         s.entity_now[ids] = self._entity_now(ids)
         return failed | self._unhealthy(ids)

@@ -11,7 +11,7 @@ import numpy as np
 from mjx_bench.control.arm import ArmIndex, index_arm
 from mjx_bench.physics.contact_sensors import Part, add_contact_sensor
 from mjx_bench.physics.grips import SENSED, add_press
-from mjx_bench.signals import FINGERS, GRIP, HAND, SignalIndex, held_of
+from mjx_bench.signals import FINGERS, GRIP, HAND, LEAST_Z, SignalIndex, borne_of, held_of
 from mjx_bench.task import Scene
 
 # Bytes of per-lane solver memory. LIBERO asks for far more than its scenes use, and every lane reserves it; a lane that
@@ -37,6 +37,23 @@ class Grip:
 
 
 @dataclasses.dataclass(frozen=True)
+class Bearing:
+    """A thing that is asked to be borne by another.
+
+    Attributes:
+      column: of the touches.
+      least_z: see `physics.bearing.bears`.
+      sensors: int [n] addresses in sensordata, all numbers of all their sensors.
+      geoms: ids of the lower thing's, and of the upper one's.
+    """
+
+    column: int
+    least_z: float
+    sensors: np.ndarray
+    geoms: tuple[np.ndarray, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
 class SceneModel:
     """A compiled scene.
 
@@ -55,6 +72,7 @@ class SceneModel:
       touch_start: int [P] where each pair's begin.
       touch_geoms: P pairs of int arrays: the geoms of either side, for an engine that reads its own contacts.
       grips: things of which `GRIP` is asked; the pairs above have neither sensors nor geoms for those.
+      bearings: things that are asked to be borne; likewise.
       gripper_qpos: int [2] finger joints.
       hand_body: body whose orientation is reported.
     """
@@ -73,6 +91,7 @@ class SceneModel:
     touch_start: np.ndarray
     touch_geoms: tuple[tuple[np.ndarray, np.ndarray], ...]
     grips: tuple[Grip, ...]
+    bearings: tuple[Bearing, ...]
     gripper_qpos: np.ndarray
     hand_body: int
 
@@ -94,7 +113,15 @@ def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...], *, sensors
     touching = {name: _touching(plain, scene, name) for name in {n for pair in touches for n in pair}}
     groups = [[_add_touch(spec, x, y) for x in touching[a] for y in touching[b]] for a, b in touches if sensors]
     held = {column: name for column, pair in enumerate(touches) if (name := held_of(pair)) is not None}
-    presses = {name: _add_presses(spec, scene, touching[name]) for name in held.values()} if sensors else {}
+    presses = {name: _add_presses(spec, plain, scene, name) for name in held.values()} if sensors else {}
+    borne = {column: found for column, pair in enumerate(touches) if (found := borne_of(pair)) is not None}
+    loads = {
+        (upper, lower): [
+            add_press(spec, x, y) for x in _pressing(plain, scene, lower) for y in _pressing(plain, scene, upper)
+        ]
+        for upper, lower, _ in borne.values()
+        if sensors
+    }
     model = spec.compile() if groups else plain
     stages = {model.sensor_needstage[model.sensor(s).id] for group in groups for s in group}
     assert stages <= {int(mujoco.mjtStage.mjSTAGE_POS)}, "engines read touches together with poses"
@@ -130,6 +157,18 @@ def compile_scene(scene: Scene, touches: tuple[tuple[str, str], ...], *, sensors
             )
             for column, name in held.items()
         ),
+        bearings=tuple(
+            Bearing(
+                column,
+                least_z,
+                np.array(
+                    [n for s in loads.get((upper, lower), ()) for n in model.sensor(s).adr[0] + np.arange(SENSED)],
+                    np.int64,
+                ),
+                (_geoms(plain, scene, lower), _geoms(plain, scene, upper)),
+            )
+            for column, (upper, lower, least_z) in borne.items()
+        ),
         gripper_qpos=np.array([model.joint(j).qposadr[0] for j in scene.robot.gripper_joints], np.int64),
         hand_body=model.body(scene.robot.hand_body).id,
     )
@@ -157,13 +196,21 @@ def _pads(scene: Scene) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
     return scene.robot.grips or (scene.robot.finger_geoms,)
 
 
-def _add_presses(spec: mujoco.MjSpec, scene: Scene, thing: list[Part]) -> list[tuple[list[str], list[str]]]:
+def _add_presses(
+    spec: mujoco.MjSpec, model: mujoco.MjModel, scene: Scene, thing: str
+) -> list[tuple[list[str], list[str]]]:
     """Names of the sensors of each hand's two pads."""
-    geom = mujoco.mjtObj.mjOBJ_GEOM
+    geom, parts = mujoco.mjtObj.mjOBJ_GEOM, _pressing(model, scene, thing)
     sides = [
-        [[add_press(spec, (geom, g), part) for g in pad for part in thing] for pad in hand] for hand in _pads(scene)
+        [[add_press(spec, (geom, g), part) for g in pad for part in parts] for pad in hand] for hand in _pads(scene)
     ]
     return [(a, b) for a, b in sides]
+
+
+def _pressing(model: mujoco.MjModel, scene: Scene, name: str) -> list[Part]:
+    """What to sense for forces: geoms one by one, since a sensor's slots have room for the contacts of two of them."""
+    collides = (model.geom_contype | model.geom_conaffinity) != 0
+    return [(mujoco.mjtObj.mjOBJ_GEOM, model.geom(g).name) for g in _geoms(model, scene, name) if collides[g]]
 
 
 def _each_pad(
@@ -182,7 +229,7 @@ def _touching(model: mujoco.MjModel, scene: Scene, name: str) -> list[Part]:
     """
     if name in FINGERS:
         return [(mujoco.mjtObj.mjOBJ_GEOM, g) for g in scene.robot.finger_geoms[FINGERS.index(name)]]
-    if name == GRIP:
+    if name == GRIP or name.startswith(tuple(LEAST_Z)):
         return []
     if name == HAND:
         return [(mujoco.mjtObj.mjOBJ_GEOM, g) for g in scene.robot.hand_geoms]
@@ -202,7 +249,7 @@ def _geoms(model: mujoco.MjModel, scene: Scene, name: str) -> np.ndarray:
         names: tuple[str, ...] = scene.robot.finger_geoms[FINGERS.index(name)]
     elif name == HAND:
         names = scene.robot.hand_geoms
-    elif name == GRIP:
+    elif name == GRIP or name.startswith(tuple(LEAST_Z)):
         names = ()
     else:
         names = scene.entities[name].contact_geoms

@@ -64,11 +64,13 @@ def folder_notes(run: Run) -> list[str]:
     """That the folder holds one shard only, records of other cases, or has lost its arrays, where that is so."""
     notes = []
     own = {case["case_id"] for case in run.manifest["cases"]}
-    if foreign := [record.case_id for record in run.records if record.case_id not in own]:
+    foreign = [record.case_id for record in run.records if record.case_id not in own]
+    if foreign:
+        names = list(dict.fromkeys(foreign))
         notes.append(
             f"{len(foreign)} record(s) are of no case of {run.directory / 'manifest.json'}, and in no number here: "
-            + ", ".join(foreign[:3])
-            + (", ..." if len(foreign) > 3 else "")
+            + ", ".join(names[:3])
+            + (", ..." if len(names) > 3 else "")
         )
     if (shard := run.header.shard) is not None:
         notes.append(f"shard {shard}, of {len(shard.case_ids)} cases in all; mjx-bench merge puts the shards together")
@@ -84,7 +86,7 @@ def folder_notes(run: Run) -> list[str]:
 
 def void_reasons(summary: Mapping[str, Any]) -> str:
     """The most frequent reason among `void_arms`, and how many others there are."""
-    counts = Counter(arm["reason"] for arm in summary["void_arms"])
+    counts = Counter(" ".join(arm["reason"].split())[:200] for arm in summary["void_arms"])
     reason, times = counts.most_common(1)[0]
     rest = sum(counts.values()) - times
     return f"{reason} ({times} arm{'s' * (times != 1)}" + (f"; {rest} more in void_arms)" if rest else ")")

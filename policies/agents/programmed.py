@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import symtable
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from mjx_bench.errors import BenchError
 from mjx_bench.task import Task
 
 TOOL = "run_program"
+# What may bind names that the program's text does not show as its own.
+_INDIRECT = ("exec", "globals", "locals", "vars", "import *", "global act")
 
 
 class Programmed:
@@ -35,18 +38,21 @@ class Programmed:
         self.spec = AgentSpec(f"code:{Path(path).name}", code=True, settings={"program_sha256": digest})
 
     def _check(self, path: str) -> None:
-        """Refuses before anything runs what would fail in every call."""
+        """Refuses before anything runs what is certain to fail in every call."""
         if len(self._source) > SOURCE_MOST:
             raise BenchError(f"agent 'code:{path}': {len(self._source)} characters; a program may have {SOURCE_MOST}")
         try:
-            compile(self._source, path, "exec", dont_inherit=True)
-            names = symtable.symtable(self._source, path, "exec")
+            with warnings.catch_warnings():  # of the program's style: they are its author's, not ours
+                warnings.simplefilter("ignore")
+                compile(self._source, path, "exec", dont_inherit=True)
+                names = symtable.symtable(self._source, path, "exec")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
             said = error.msg if isinstance(error, SyntaxError) else str(error) or type(error).__name__
             raise BenchError(f"agent 'code:{path}': the program is no Python: {line}{said}") from None
-        # An assignment or an import may bring it too.
-        if not any(symbol.get_name() == "act" and symbol.is_local() for symbol in names.get_symbols()):
+        # An assignment or an import may bring it too, and what runs only later may bring anything.
+        bound = any(symbol.get_name() == "act" and symbol.is_local() for symbol in names.get_symbols())
+        if not bound and not any(word in self._source for word in _INDIRECT):
             raise BenchError(
                 f"agent 'code:{path}': the program defines no act; it needs a function"
                 " act(observation, memory, step, left) at its top level"
