@@ -177,6 +177,12 @@ def check_case(case: Case, task: Task, n_init_states: int, source: str = "manife
         object that is put back at its height before removal and was never removed.
     """
     where = f"{source}: case {case.case_id!r}"
+    own = f"{case.task_suite_name}/task_{case.task_index}"
+    if case.scenario is not None and not f"/{case.scenario.base_task_id}".endswith(f"/{own}"):
+        raise BenchError(
+            f"{where}: scenario.base_task_id = {case.scenario.base_task_id!r} is another task than {own!r}, the case's; fix"
+            " the one or the other"
+        )
     if case.task_name is not None and case.task_name != task.name:
         raise BenchError(
             f"{where}: task_name = {case.task_name!r}: "

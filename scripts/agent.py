@@ -59,6 +59,7 @@ def run(options: AgentRun, emit: Emit) -> int:
     from mjx_bench.agents.harness import with_programs
     from mjx_bench.agents.run import AgentSettings, run_agent
     from mjx_bench.cases import evaluation
+    from mjx_bench.physics.choice import choose
     from policies.agents import registry as agents
     from scripts.chosen import tasks_of
     from scripts.progress import ArmProgress
@@ -70,6 +71,7 @@ def run(options: AgentRun, emit: Emit) -> int:
     task = registry.load_task(*which, seeds=(chosen.POLICY_SEED,), form=options.scene_form)
     manifest = evaluation([task], options.instances, chosen.POLICY_SEED)
     if options.dry_run:
+        choose(options.backend)
         toolset = toolset_of(task)
         return _say(task, with_programs(toolset, task) if agent.spec.code else toolset, options, emit)
     if agent.spec.privileged:
@@ -109,7 +111,9 @@ def _say(task: Task, toolset: Toolset, options: AgentRun, emit: Emit) -> int:
     for tool in toolset.tools:
         out.print(f"  {tool.name}({', '.join(tool.params)}): {tool.about}", markup=False)
     out.print(
-        f"{options.instances} episodes, at most {most} control steps each; budget {found['budget']}", markup=False
+        f"{options.instances} episode{'s' * (options.instances != 1)}, at most {most} control steps each; budget"
+        f" {found['budget']}",
+        markup=False,
     )
     return 0
 

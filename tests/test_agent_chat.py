@@ -186,12 +186,25 @@ def test_it_gives_up_after_so_many_attempts_and_keeps_the_key_to_itself(
     assert len(server.asked) == 2
 
 
-@pytest.mark.parametrize("status", [301, 307, 400, 401, 404])
-def test_a_refusal_is_not_asked_again_nor_followed(server: Server, model: chat.Chat, status: int):
+@pytest.mark.parametrize(("status", "fix"), [
+    (301, "; redirections are not followed: give the address that it leads to as OPENAI_BASE_URL"),
+    (307, "; redirections are not followed: give the address that it leads to as OPENAI_BASE_URL"),
+    (400, ""),
+    (401, "; check OPENAI_API_KEY"),
+    (404, "; check the model's name and OPENAI_BASE_URL"),
+])  # fmt: skip
+def test_a_refusal_is_not_asked_again_nor_followed(server: Server, model: chat.Chat, status: int, fix: str):
     server.answers = [(status, {"Location": server.address + "/chat/completions"}, b"no")]
-    with pytest.raises(AgentFault, match=f"refuses: HTTP {status}: no"):
+    with pytest.raises(AgentFault, match=f"refuses: HTTP {status}: no{fix}$"):
         model.reply(None, turn())
     assert len(server.asked) == 1
+
+
+def test_the_end_of_a_line_is_no_part_of_a_key(server: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\r\n")
+    server.answers = [WAIT]
+    chat.Chat("tiny").reply(None, turn())
+    assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
 
 
 def test_a_server_that_takes_for_ever_is_left(server: Server, monkeypatch: pytest.MonkeyPatch, slept: list[float]):
@@ -231,7 +244,11 @@ def test_requests_keep_their_distance(server: Server, monkeypatch: pytest.Monkey
         ("OPENAI_BASE_URL", "ftp://x", "expected an http or https address"),
         ("OPENAI_BASE_URL", "https://me:pass@x/v1", "give the key as OPENAI_API_KEY"),
         ("MJX_BENCH_AGENT_LIMITS", "attempts=0", "'attempts=0'"),
+        ("MJX_BENCH_AGENT_LIMITS", "attempts=2.5", "'attempts=2.5'; .* a whole number of attempts, 1 or more"),
+        ("MJX_BENCH_AGENT_LIMITS", "timeout_s=-1", "seconds from 0 to below 1e6"),
         ("MJX_BENCH_AGENT_LIMITS", "patience=3", "expected timeout_s, attempts, interval_s"),
+        ("OPENAI_API_KEY", f"{KEY}\n{KEY}", "OPENAI_API_KEY holds a space, a control character or one beyond ASCII"),
+        ("OPENAI_API_KEY", f"\u201c{KEY}\u201d", "give the key alone"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, told: str):
@@ -240,8 +257,9 @@ def test_settings_that_cannot_be_are_refused(monkeypatch: pytest.MonkeyPatch, va
     with pytest.raises(BenchError, match=told) as caught:
         make("openai:tiny")
     assert "pass@" not in str(caught.value)
+    assert KEY not in str(caught.value)
     monkeypatch.delenv("OPENAI_API_KEY")
-    monkeypatch.delenv(variable)
+    monkeypatch.delenv(variable, raising=False)
     with pytest.raises(BenchError, match="set OPENAI_API_KEY"):
         make("openai:tiny")
 

@@ -46,6 +46,7 @@ PARCEL = ["agent", "--suite", "roboquest", "--task", "odd_parcel", "--agent", "s
         ([*RUN, "--agent", "json:JSONDecoder"], "expected the members of mjx_bench.agent.Agent"),
         ([*RUN, "--agent", "scripted", "--instances", "0"], "--instances 0 is too small"),
         ([*RUN[:3], "--task", "drone_payload_hove", "--agent", "scripted"], "did you mean drone_payload_hover"),
+        ([*RUN, "--agent", "scripted", "--backend", "gpu", "--dry-run"], "unknown backend 'gpu'"),
         (["agent", "--suite", "robotwrld", "--task", "0", "--agent", "scripted"], "did you mean robotworld"),
     ],
 )

@@ -162,12 +162,31 @@ def test_an_answer_that_is_not_whole_is_not_carried_out_and_scores_nothing(room:
     assert (room.episode.verdict, room.episode.reason) == ("timeout", "provider_refusal")
 
 
-def test_an_agent_that_raises_voids_its_own_episode(room: Lane):
+@pytest.mark.parametrize("error", [RuntimeError("no\nidea"), SystemExit("no idea")])
+def test_an_agent_that_raises_stops_the_run(room: Lane, error: BaseException):
     def fails(turn: Turn) -> Reply:
-        raise RuntimeError("no idea")
+        raise error
 
-    play(room, Says(call("wait", {"ticks": 1}), fails))
-    assert (room.episode.verdict, room.episode.reason) == ("void", "agent raised RuntimeError: no idea")
+    said = rf"^raised {type(error).__name__}: no idea \(test_agent_harness\.py, line \d+\)$"
+    with pytest.raises(AgentFault, match=said):
+        play(room, Says(call("wait", {"ticks": 1}), fails))
+    assert room.episode.verdict is None
+
+
+def test_an_agent_that_rewrites_its_tools_rewrites_a_copy(room: Lane):
+    class Rewrites(Says):
+        def init(self, task: Any, tools: Any, seed: int) -> int:
+            tools[0]["name"] = "hold"
+            return super().init(task, tools, seed)
+
+    def again(turn: Turn) -> Reply:
+        turn.tools[0]["parameters"].clear()  # type: ignore[attr-defined]
+        return call("wait", {"ticks": 1})
+
+    played = play(room, Rewrites(again, again, call("stop")))
+    wanted = [tool.schema() for tool in toolset_of(ROOM).tools]
+    assert list(played.agent.turns[2].tools) == wanted
+    assert played.transcript._head["tools"] == wanted
 
 
 class Wordless:

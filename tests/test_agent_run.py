@@ -119,6 +119,24 @@ def test_an_agent_that_cannot_play_leaves_no_folder(tmp_path: Path):
     assert not (tmp_path / "out").exists()
 
 
+def test_an_agent_that_raises_at_the_start_leaves_no_folder_and_later_loses_nothing(tmp_path: Path):
+    class Fails(Says):
+        works = False
+
+        def init(self, *args: object) -> int:
+            if not self.works:
+                raise ValueError("bug")
+            return super().init(*args)  # type: ignore[arg-type]
+
+    agent = Fails(Reply(ending="refused"))
+    with pytest.raises(AgentFault, match=r"^agent 'says': raised ValueError: bug \(test_agent_run\.py, line \d+\)$"):
+        go(tmp_path / "out", agent)
+    assert not (tmp_path / "out").exists()
+    agent.works = True
+    go(tmp_path / "out", agent)
+    assert {r.verdict for r in load_run(tmp_path / "out").records} == {"timeout"}
+
+
 class Named(Says):
     """An agent of another name."""
 

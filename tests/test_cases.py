@@ -501,6 +501,16 @@ def fake_task() -> Any:
     [
         ("init_state_index", 50, "init_state_index = 50: expected 0..49"),
         ("task_name", "pick_up_the_milk", "task 0 of libero_object is 'pick_up_the_soup'"),
+        (
+            "scenario.base_task_id",
+            "libero_object/task_1",
+            "'libero_object/task_1' is another task than 'libero_object/task_0'",
+        ),
+        (
+            "scenario.base_task_id",
+            "libero_goal/task_0",
+            "'libero_goal/task_0' is another task than 'libero_object/task_0'",
+        ),
         ("scenario.trigger.value", "soup_2", "scenario.trigger.value: unknown entity 'soup_2'; did you mean soup_1"),
         ("scenario.change.object", "soup", "scenario.change.object: unknown entity 'soup'"),
         (

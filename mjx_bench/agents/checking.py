@@ -1,20 +1,42 @@
 """Whether what an agent gave is a reply, field by field, before anything is done with it.
 
 What a model may get wrong, a tool's name or its arguments, is a bad call and costs what its benchmark says. A reply of
-other types than `mjx_bench.agent` has is a fault of the agent's code: the run stops, and the episode is played anew.
+other types than `mjx_bench.agent` has, or an exception, is a fault of the agent's code: the run stops, and the episode
+is played anew. An episode that did not count would spare an agent those on which it fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from mjx_bench.agent import AgentFault, Reply, ToolCall
 from mjx_bench.agents.transcript import plain
+from mjx_bench.errors import BenchError
 from mjx_bench.fields import is_number, short
 from mjx_bench.policy import Carry
 
 ENDINGS = ("", "refused", "cut_off")
+
+
+@contextlib.contextmanager
+def faults() -> Iterator[None]:
+    """Turns what an agent's own code raises into an `AgentFault`, which says where; the agent is not named."""
+    try:
+        yield
+    except BenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        try:
+            text = " ".join(str(error).split())[:200]
+        except Exception:  # an exception of the agent's own that has no words
+            text = ""
+        said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        raise AgentFault(f"raised {said} ({Path(at.filename).name}, line {at.lineno})") from error
 
 
 def checked(answer: Any) -> tuple[Reply, Carry]:

@@ -7,13 +7,14 @@ says, and leaves the state as it was, to the bit.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import time
 from typing import Any
 
 from mjx_bench import seeds
 from mjx_bench.agent import Agent, Reply, ToolCall, Turn
-from mjx_bench.agents.checking import checked
+from mjx_bench.agents.checking import checked, faults
 from mjx_bench.agents.conversation import Conversation
 from mjx_bench.agents.lane import Lane
 from mjx_bench.agents.program import as_motion, program_tool, running
@@ -62,23 +63,14 @@ class Play:
           AgentFault: the agent cannot go on, or its reply is none; the episode has no end.
         """
         e = self._lane.episode
-        carry = self._begin()
-        if e.verdict is None:
-            self._look()
-            self._observe()
-            self._talk.deliver(self._account.told())
+        with faults():
+            carry = self._agent.init(self._lane.task, copy.deepcopy(self._schemas), seeds.policy_seed(self._key))
+        self._look()
+        self._observe()
+        self._talk.deliver(self._account.told())
         while e.verdict is None:
             carry = self._take_turn(carry)
         self._transcript.ended(e, self._account.record(), self._lane.task.control_hz)
-
-    def _begin(self) -> Carry:
-        try:
-            return self._agent.init(self._lane.task, self._schemas, seeds.policy_seed(self._key))
-        except BenchError:
-            raise
-        except (Exception, SystemExit) as error:  # an agent is the user's code: what it raises is its own episode's end
-            self._lane.episode.finish(Verdict.VOID, f"agent raised {type(error).__name__}: {error}")
-            return None
 
     def _look(self) -> Observation:
         """What is observed now, which the tracker hears of."""
@@ -101,15 +93,11 @@ class Play:
         self._turn += 1
         observation = self._lane.observe() if self._agent.spec.privileged else None
         seed = seeds.query_seed(self._key, self._turn - 1)
-        turn = Turn(self._talk.messages, self._schemas, self._turn, seed, observation)
+        # A copy: an agent may rewrite what it is given for its own model.
+        turn = Turn(self._talk.messages, copy.deepcopy(self._schemas), self._turn, seed, observation)
         start = time.perf_counter()
-        try:
+        with faults():
             answer = self._agent.reply(carry, turn)
-        except BenchError:
-            raise
-        except (Exception, SystemExit) as error:
-            e.finish(Verdict.VOID, f"agent raised {type(error).__name__}: {error}")
-            return carry
         waited = time.perf_counter() - start
         reply, carry = checked(answer)
         e.waited.append(waited)

@@ -20,6 +20,7 @@ from typing import Any
 
 from mjx_bench import seeds
 from mjx_bench.agent import Agent, AgentFault
+from mjx_bench.agents.checking import faults
 from mjx_bench.agents.harness import Play, with_programs
 from mjx_bench.agents.lane import STEP, Lane
 from mjx_bench.agents.transcript import Transcript
@@ -27,7 +28,6 @@ from mjx_bench.arms import ArmResult, Arms
 from mjx_bench.cases import Case, Manifest, base_key, dump_manifest, manifest_sha256
 from mjx_bench.engines import check_scenes
 from mjx_bench.episode import Episode
-from mjx_bench.errors import BenchError
 from mjx_bench.judged import TaskKey, dump_tasks, task_name, tasks_sha256
 from mjx_bench.observe.choice import PACKAGES, choose_seen
 from mjx_bench.observe.pictures import check_cameras
@@ -114,19 +114,13 @@ def run_agent(
 
 
 def _check_plays(agent: Agent, task: Task, toolset: Toolset, manifest: Manifest) -> None:
-    """Raises `BenchError` where an agent says of itself that it cannot play; whatever else it raises, an episode tells.
-
-    It keeps a run that cannot begin from leaving a folder; one that goes on has one.
-    """
+    """Raises where an agent cannot begin, so that a run that cannot begin leaves no folder; one that goes on has one."""
     seed = seeds.policy_seed(base_key(manifest.cases[0]))
     try:
-        agent.init(task, tuple(tool.schema() for tool in toolset.tools), seed)
+        with faults():
+            agent.init(task, tuple(tool.schema() for tool in toolset.tools), seed)
     except AgentFault as fault:
         raise AgentFault(f"agent {agent.spec.name!r}: {fault}") from fault
-    except BenchError:
-        raise
-    except (Exception, SystemExit):
-        return
 
 
 def _play(

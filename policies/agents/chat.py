@@ -58,7 +58,11 @@ class Chat:
             )
         if parts.username or parts.password or parts.query:
             raise BenchError("OPENAI_BASE_URL holds a user, a password or a query; give the key as OPENAI_API_KEY")
-        self._key = os.environ.get("OPENAI_API_KEY", "")
+        self._key = os.environ.get("OPENAI_API_KEY", "").strip()  # a file of settings may leave the end of its line
+        if not all("!" <= c <= "~" for c in self._key):
+            raise BenchError(
+                "OPENAI_API_KEY holds a space, a control character or one beyond ASCII; give the key alone"
+            )
         if asks and not self._key and base == BASE_URL:
             raise BenchError("agent 'openai' needs a key: set OPENAI_API_KEY, or OPENAI_BASE_URL for another server")
         self._limits = _limits(os.environ.get("MJX_BENCH_AGENT_LIMITS", ""))
@@ -111,7 +115,7 @@ class Chat:
                 said = f"HTTP {error.code}: {_brief(error)}"
                 if error.code in AGAIN or error.code >= 500:
                     raise _Again(said, _after(error.headers.get("Retry-After"))) from None
-            raise AgentFault(f"the server refuses: {self._clean(said)}") from None
+            raise AgentFault(f"the server refuses: {self._clean(said)}{_fix(error.code)}") from None
         except (OSError, http.client.HTTPException) as error:
             raise _Again(f"{type(error).__name__}: {error}") from None
         try:
@@ -138,6 +142,17 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+def _fix(status: int) -> str:
+    """What to look at after a refusal."""
+    if status in (401, 403):
+        return "; check OPENAI_API_KEY"
+    if status == 404:
+        return "; check the model's name and OPENAI_BASE_URL"
+    if 300 <= status < 400:
+        return "; redirections are not followed: give the address that it leads to as OPENAI_BASE_URL"
+    return ""
+
+
 def _limits(text: str) -> dict[str, float]:
     found = dict(LIMITS)
     for part in filter(None, text.split(",")):
@@ -146,9 +161,12 @@ def _limits(text: str) -> dict[str, float]:
             number = float(value)
         except ValueError:
             number = -1.0
-        least = 1.0 if name == "attempts" else 0.0
-        if name not in found or not least <= number < 1e6:
-            raise BenchError(f"MJX_BENCH_AGENT_LIMITS: {part.strip()!r}; expected {', '.join(LIMITS)} as name=number")
+        least, whole = (1.0, number == number // 1) if name == "attempts" else (0.0, True)
+        if name not in found or not least <= number < 1e6 or not whole:
+            raise BenchError(
+                f"MJX_BENCH_AGENT_LIMITS: {part.strip()!r}; expected {', '.join(LIMITS)} as name=number: seconds from 0"
+                " to below 1e6, and a whole number of attempts, 1 or more"
+            )
         found[name] = number
     return found
 
