@@ -8,7 +8,6 @@ the freezing of the score, with every object in the open. What differs from it:
 * Progress has no credit for an object that has merely left its place.
 * Uprightness is not asked for (a block has no upper side), nor the force of a contact: an object on the tray that stands
   still and is not touched is supported.
-* A press is the cap down by 3 mm or more and touched by the hand. The direction of the contact is not asked for.
 * Positions and velocities are judged as the last physics step of a tick found them.
 """
 
