@@ -26,8 +26,17 @@ UP_HEIGHT = 1.0
 
 # These read joints, and whether any or all of them must pass.
 JOINT_PREDICATES = {"open": any, "close": all, "turnon": any, "turnoff": all}
-# Of their one argument, and with what it must make up a pair that touches.
-HAND_PREDICATES = {"touched": HAND, "free": HAND, "held": GRIP}
+# These read a contact signal: how many arguments they take, and the pair that these make up.
+CONTACTS: dict[str, tuple[int, Callable[..., tuple[str, str]]]] = {
+    "touching": (2, lambda a, b: (a, b)),
+    "clear": (2, lambda a, b: (a, b)),
+    "touched": (1, lambda a: (HAND, a)),
+    "free": (1, lambda a: (HAND, a)),
+    "held": (1, lambda a: (GRIP, a)),
+    "supported": (2, lambda a, b: (a, SUPPORT + b)),
+    "pressed": (1, lambda a: (HAND, PRESS + a)),
+}
+APART = ("clear", "free")  # of these, the ones that ask for none
 
 
 def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...]:
@@ -39,14 +48,10 @@ def touches_of(goal: Sequence[Atom], scene: Scene) -> tuple[tuple[str, str], ...
             other = atom.args[1] if region is None else region.parent
             if other is not None:
                 pairs.append(touch_pair(atom.args[0], other))
-        elif atom.predicate in ("touching", "clear") and len(atom.args) == 2:
-            pairs.append(touch_pair(*atom.args))
-        elif atom.predicate == "supported" and len(atom.args) == 2:
-            pairs.append(touch_pair(atom.args[0], SUPPORT + atom.args[1]))
-        elif atom.predicate == "pressed" and atom.args:
-            pairs.append(touch_pair(HAND, PRESS + atom.args[0]))
-        elif (hand := HAND_PREDICATES.get(atom.predicate)) is not None:
-            pairs.append(touch_pair(hand, atom.args[0]))
+        elif atom.predicate in CONTACTS:
+            arity, pair = CONTACTS[atom.predicate]
+            if len(atom.args) == arity:
+                pairs.append(touch_pair(*pair(*atom.args)))
     return tuple(dict.fromkeys(pairs))
 
 
@@ -108,13 +113,7 @@ def compile_atom(atom: Atom, scene: Scene, index: SignalIndex) -> Test:
         "inside": (2, _inside),
         "outside": (2, _outside),
         "up": (1, _up),
-        "touching": (2, _touch_test()),
-        "clear": (2, _touch_test(touches=False)),
-        "touched": (1, _touch_test(HAND)),
-        "free": (1, _touch_test(HAND, touches=False)),
-        "held": (1, _touch_test(GRIP)),
-        "supported": (2, lambda a, b, scene, index: _touch_test()(a, SUPPORT + b, scene, index)),
-        "pressed": (1, lambda a, scene, index: _touch_test(HAND)(PRESS + a, scene, index)),
+        **{name: (arity, _contact_test(name)) for name, (arity, _) in CONTACTS.items()},
         **{name: (1, _joint_test(name, any_joint=rule is any)) for name, rule in JOINT_PREDICATES.items()},
     }
     if atom.predicate in MEASURES or atom.predicate in ON_GROUND:
@@ -222,13 +221,13 @@ def _outside(a: str, b: str, scene: Scene, index: SignalIndex) -> Test:
     return lambda s: ~inside(s)
 
 
-def _touch_test(by: str | None = None, *, touches: bool = True) -> Callable[..., Test]:
-    """Builder of tests whether a pair touches, or does not: of two arguments, or of one with a part of the robot."""
+def _contact_test(predicate: str) -> Callable[..., Test]:
+    """Builder of tests whether there is the contact that a predicate reads, or whether there is none."""
 
     def build(*args: Any) -> Test:
         *names, _, index = args
-        touch = index.touch(*names, *(() if by is None else (by,)))
-        return (lambda s: s.touch[:, touch]) if touches else (lambda s: ~s.touch[:, touch])
+        touch = index.touch(*CONTACTS[predicate][1](*names))
+        return (lambda s: ~s.touch[:, touch]) if predicate in APART else (lambda s: s.touch[:, touch])
 
     return build
 

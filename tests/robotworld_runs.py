@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
+import mujoco
 import numpy as np
 
 from mjx_bench.cases import evaluation
@@ -91,3 +93,13 @@ def verdict(judge: Judge, signals: Signals) -> tuple[Verdict, str]:
     found = judge.end(walk(judge, signals)[-1], at_horizon=True)
     assert found is not None
     return found
+
+
+@functools.lru_cache(8)
+def places(load_spec: Callable[[], mujoco.MjSpec], regions: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """[R, 3] and [R, 3, 3]: where a scene has its regions."""
+    model = load_spec().compile()
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    sites = [model.site(name).id for name in regions]
+    return data.site_xpos[sites].copy(), data.site_xmat[sites].reshape(-1, 3, 3).copy()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
-import mujoco
 import numpy as np
 import pytest
 
@@ -21,7 +19,7 @@ from mjx_bench.signals import Signals
 from mjx_bench.types import Verdict
 from policies.reference.oracle import Oracle
 from policies.simple import Zero
-from tests.robotworld_runs import engines_step_alike, judge_of, run, verdict, verdicts
+from tests.robotworld_runs import engines_step_alike, judge_of, places, run, verdict, verdicts
 
 TASK = registry.load_task("robotworld", 4)
 Pose = tuple[float, float, float]
@@ -71,20 +69,10 @@ def turned(yaw: float, roll: float = 0.0, pitch: float = 0.0) -> np.ndarray:
     return np.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]]) @ nose @ side
 
 
-@functools.cache
-def places() -> tuple[np.ndarray, np.ndarray]:
-    """[R, 3] and [R, 3, 3]: where the scene has its regions."""
-    model = TASK.scene.load_spec().compile()
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    sites = [model.site(name).id for name in INDEX.regions]
-    return data.site_xpos[sites].copy(), data.site_xmat[sites].reshape(-1, 3, 3).copy()
-
-
 def drives(poses: Sequence[tuple[float, float, float]], forward: Sequence[float] | float = 0.0) -> Signals:
     """Signals of a car at x, y and yaw (degrees) after each step, at a speed along the world's y axis."""
     s = Signals.zeros(len(poses), INDEX)
-    s.region_pos[:], s.region_mat[:] = places()
+    s.region_pos[:], s.region_mat[:] = places(TASK.scene.load_spec, INDEX.regions)
     for name in ("car_frame", "car_hull"):
         s.region_pos[:, INDEX.region(name)] = [(x, y, 0.05) for x, y, _ in poses]
         s.region_mat[:, INDEX.region(name)] = [turned(yaw) for _, _, yaw in poses]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +28,7 @@ from mjx_bench.task import Atom, Region, Threshold
 from mjx_bench.types import Verdict
 from policies.reference.oracle import Oracle
 from policies.simple import Zero
-from tests.robotworld_runs import HERE, engine, engines_step_alike, judge_of, run, verdict, verdicts
+from tests.robotworld_runs import HERE, engine, engines_step_alike, judge_of, places, run, verdict, verdicts
 
 TASK = registry.load_task("robotworld", 3)
 
@@ -248,20 +247,10 @@ GATES = [(*courtyard.PATH[v], np.degrees(heading(courtyard.PATH, v))) for v in c
 ON_ROAD = (-5.0, -3.0, 0.0, 0.0)
 
 
-@functools.cache
-def places() -> tuple[np.ndarray, np.ndarray]:
-    """[R, 3] and [R, 3, 3]: where the scene has its regions."""
-    model = TASK.scene.load_spec().compile()
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    sites = [model.site(name).id for name in COLUMNS.regions]
-    return data.site_xpos[sites].copy(), data.site_xmat[sites].reshape(-1, 3, 3).copy()
-
-
 def drives(poses: Any, pace: float = 0.0, **lean: float) -> tuple[Verdict, str]:
     """What becomes of a car at x, y, z and yaw (degrees) after each step, that moves and leans alike at all of them."""
     s = Signals.zeros(len(poses), COLUMNS)
-    s.region_pos[:], s.region_mat[:] = places()
+    s.region_pos[:], s.region_mat[:] = places(TASK.scene.load_spec, COLUMNS.regions)
     for name in ("car_frame", "car_hull"):
         s.region_pos[:, COLUMNS.region(name)] = [pose[:3] for pose in poses]
         s.region_mat[:, COLUMNS.region(name)] = [turned(pose[3], **lean) for pose in poses]

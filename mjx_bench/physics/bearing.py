@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mjx_bench.physics.grips import contacts
+
 # A contact's normal force, newtons, is more than this.
 LEAST_FORCE = 1e-5
 
@@ -18,8 +20,8 @@ def bears(sensed: Any, least_z: float) -> Any:
       sensed: see `grips.add_press`; normals point from the lower thing to the upper.
       least_z: how far up a normal points at least, its part along the world's z.
     """
-    slots = sensed.reshape(*sensed.shape[:-1], -1, 6)  # a force in the contact's frame, normal first, and the normal
-    return bearing(slots[..., 0], slots[..., 5], least_z).any(-1)
+    forces, normals = contacts(sensed)
+    return bearing(forces, normals[..., 2], least_z).any(-1)
 
 
 def bearing(force: Any, up: Any, least_z: float) -> Any:

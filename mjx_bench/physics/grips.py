@@ -32,8 +32,14 @@ def add_press(spec: mujoco.MjSpec, first: Part, second: Part) -> str:
 
 def pressed(sensed: Any) -> Any:
     """[..., 3] newtons in world axes, from what the sensors of a pad say, [..., n * SENSED]."""
+    forces, normals = contacts(sensed)
+    return (forces[..., None] * normals).sum(-2)
+
+
+def contacts(sensed: Any) -> tuple[Any, Any]:
+    """[..., n] newtons and [..., n, 3] normals of the n contacts of what press sensors say, [..., 6 n]."""
     slots = sensed.reshape(*sensed.shape[:-1], -1, 6)  # a force in the contact's frame, normal first, and the normal
-    return (slots[..., :1] * slots[..., 3:]).sum(-2)
+    return slots[..., 0], slots[..., 3:]
 
 
 def opposed(a: Any, b: Any) -> Any:

@@ -161,7 +161,7 @@ def _limits(text: str) -> dict[str, float]:
             number = float(value)
         except ValueError:
             number = -1.0
-        least, whole = (1.0, number == number // 1) if name == "attempts" else (0.0, True)
+        least, whole = (1.0, number.is_integer()) if name == "attempts" else (0.0, True)
         if name not in found or not least <= number < 1e6 or not whole:
             raise BenchError(
                 f"MJX_BENCH_AGENT_LIMITS: {part.strip()!r}; expected {', '.join(LIMITS)} as name=number: seconds from 0"
